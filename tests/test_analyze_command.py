@@ -458,6 +458,18 @@ def greet(site: Site, code: str = GREET, **fields: Any) -> Any:
             GREET.partition("def main")[0] + "def main(args, output):\n    1 / 0",
             "error: plugin org.greet (org-greet 1.0), command greet: ZeroDivisionError",
         ),
+        (
+            {},
+            GREET.partition("def main")[0] + "def main(args, output):\n    raise SystemExit(0)",
+            "error: plugin org.greet (org-greet 1.0), command greet: called sys.exit(0)",
+        ),
+        (
+            {},
+            "from pai_runtime.runs.errors import ClusterError\n"
+            + GREET.partition("def main")[0]
+            + "def main(args, output):\n    raise ClusterError('no answer')",
+            "pai-runtime: no answer",
+        ),
     ],
 )
 def test_a_command_of_a_plugin_that_is_broken_is_told(

@@ -67,6 +67,11 @@ def test_it_has_only_plugins_that_every_policy_allows(site: Site, tmp_path: Path
     assert not {refused.distribution, "pai-cmd", "pai-ssh", "paramiko"} & found
 
 
+def test_it_has_no_plugin_that_no_task_needs(site: Site) -> None:
+    engine = site.add("org.example.engine", hooks=["pai_engine"], engine="example")
+    assert not {engine.distribution, "pai-definitions", "pai-job-v1"} & names()
+
+
 def test_an_allowed_plugin_does_not_bring_in_a_refused_one(site: Site, tmp_path: Path) -> None:
     refused = site.add("org.example.refused")
     needs = site.add(

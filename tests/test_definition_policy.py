@@ -20,6 +20,8 @@ from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.definition_sources import write
 from tests.fault_server import FaultServer, Reply
+from tests.plugin_factory import Site
+from tests.small_cluster import find_plugins_in
 from tests.support import job, write_job
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
@@ -206,6 +208,26 @@ def test_without_the_plugin_that_finds_them_each_reference_says_why_it_means_not
         unavailable = [each for each in found if each.code == "definition-unavailable"]
         assert [each.found for each in unavailable] == [f"'{EMBEDDED}'", "'other.yaml'"]
         assert all(DEFINITIONS in each.message and why in each.message for each in unavailable)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "code", "words"),
+    [
+        ("raises", "1 / 0", "plugin-error", "hook pai_definitions: ZeroDivisionError"),
+        ("exits", "import sys; sys.exit(0)", "plugin-error", "called sys.exit(0)"),
+        ("nothing", "return None", "definition-unavailable", "finds none here"),
+        ("imports", None, "plugin-error", "import: ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_open_definitions_is_blamed_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, body: str | None, code: str, words: str
+) -> None:
+    hook = f"@hookimpl\ndef pai_definitions(job):\n    {body}\n" if body else "1 / 0\n"
+    find_plugins_in(tmp_path / "site", monkeypatch)
+    made = Site(tmp_path).add(f"a.{name}", hook, hooks=["pai_definitions"])
+    (problem,) = (each for each in _problems(tmp_path, Host(NO_POLICY), EMBEDDED) if each.code == code)
+    assert made.label in problem.message
+    assert words in problem.message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """An engine profile leads to the engine of whatever distribution brings it, if the policies allow it."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,12 @@ def _no_engine(folder: Path) -> None:
     install_engine(folder, "", "one-cluster")
 
 
+def _raising(body: str) -> Callable[[Path], None]:
+    return lambda folder: install_engine(
+        folder, f"@hookimpl\ndef pai_engine(profile):\n    {body}\n", "one-cluster"
+    )
+
+
 def _none(folder: Path) -> None:
     (folder / "site").mkdir()
 
@@ -67,7 +74,10 @@ def _none(folder: Path) -> None:
         (_no_engine, [ID, "one-cluster 1.0", "pai_engine"]),
         (_broken, [ID, "one-cluster 1.0", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
-        (_twice_by_one_id, ["'cluster'", "one-cluster, other-cluster"]),
+        (_twice_by_one_id, [ID, "one-cluster 1.0", "other-cluster 1.0"]),
+        (_raising("1 / 0"), [ID, "one-cluster 1.0", "hook pai_engine: ZeroDivisionError"]),
+        (_raising("raise OSError"), [ID, "one-cluster 1.0", "hook pai_engine: OSError"]),
+        (_raising("import sys; sys.exit(0)"), [ID, "one-cluster 1.0", "called sys.exit(0)"]),
     ],
 )
 def test_an_engine_that_cannot_be_had_is_told_where_it_is_named(
@@ -97,6 +107,32 @@ def test_an_engine_that_the_policy_does_not_list_is_refused_before_it_is_importe
         f"policyVersion: 1\nplugins: [{{id: {ID}, distribution: one-cluster, versions: '*'}}]\n"
     )
     assert _opened(policy=policy)
+
+
+def test_of_two_engines_for_a_profile_the_one_that_is_allowed_opens_it(folder: Path) -> None:
+    _twice(folder)
+    policy = folder / "policy.yaml"
+    allowed = {"id": "org.example.other", "distribution": "other-cluster", "versions": "*"}
+    policy.write_text(json.dumps({"policyVersion": 1, "plugins": [allowed]}))
+    assert _opened(policy=policy)
+    assert "one_cluster" not in sys.modules
+
+
+def test_what_an_engine_prints_is_no_part_of_the_output(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    install_engine(folder, f"print('imported')\n{OPENS}".replace("return", "print('opened')\n    return"))
+    assert _opened()
+    assert capfd.readouterr() == ("", "imported\nopened\n")
+
+
+def test_an_engine_says_itself_what_is_wrong_with_its_profile(folder: Path) -> None:
+    body = "raise InvalidInput([profile.value.get('queue').problem('no-queue', 'no such queue')])"
+    code = "from pai_runtime.document.problems import InvalidInput\n"
+    install_engine(folder, f"{code}@hookimpl\ndef pai_engine(profile):\n    {body}\n")
+    with pytest.raises(InvalidInput) as raised:
+        _opened()
+    assert [(each.code, each.field) for each in raised.value.problems] == [("no-queue", "engines.lab.queue")]
 
 
 def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(folder: Path) -> None:

@@ -15,8 +15,6 @@ from pai_runtime.task.plan import EVENTS, Command, Plan, PlannedService, Service
 from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
 from tests.task_harness import plan, run_task, shell
 
-_USES = "abc"
-
 
 class Pretend:
     """A runner that starts nothing: it notes what is asked of it, and ends it as it was told."""

@@ -10,9 +10,7 @@ DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "writing-plugins.md"
 
 def main(folder: Path) -> None:
     text = DOCUMENT.read_text("utf-8")
-    for name, content in re.findall(
-        r"^`(pai-greet/\S+)`:\n\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
-    ):
+    for name, content in _FILE.findall(text):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, "utf-8")

@@ -12,7 +12,7 @@ from pai_runtime.host.metadata import normalized, text
 from pai_runtime.task.record import record
 
 RUNTIME = "pai-runtime"
-_NOT_IN_TASKS = frozenset({"pai_definitions", "pai_engine"})
+_NOT_IN_TASKS = frozenset({"pai_definitions", "pai_engine", "pai_read_job"})
 """Hooks that are called where jobs are planned or submitted."""
 
 

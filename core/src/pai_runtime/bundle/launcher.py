@@ -28,7 +28,7 @@ _EXECUTABLE, _NO_FLAGS, _VERSION = 2, 0, 1
 _LOAD, _STACK = 1, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
 _BLOCKED = sum(1 << number - 1 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""Those that end a task, until its supervisor listens; as the kernel writes a set of signals."""
+"""The signals that end a task, blocked until its supervisor handles them; a mask as the kernel writes it."""
 
 
 def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:

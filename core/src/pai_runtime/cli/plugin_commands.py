@@ -14,6 +14,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.own_modules import import_own
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plugin import FailedTask, Output, UserError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output
 from pai_runtime.terminal.output import CannotWrite
@@ -27,6 +28,9 @@ DISTRIBUTIONS: Final = {
     "marketplace": "pai-definitions",
 }
 """The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
+
+_NOT_ITS_FAULTS: Final = (UserError, InvalidInput, ClusterError, CannotWrite, BrokenPipeError)
+"""Exceptions that pass through a plugin's command from what it calls, or say themselves what is wrong."""
 
 
 def add_plugin_commands(commands: Any, wanted: str | None) -> None:
@@ -81,15 +85,10 @@ def main(args: argparse.Namespace) -> int:
     command: PluginCommand = args.command
     given: Output = _Output()
     try:
-        status: int = import_own(args.plugin.code, command.module).main(args, given)
-    except UserError as error:
+        with blamed(args.plugin, f"command {command.name}", *_NOT_ITS_FAULTS):
+            status: int = import_own(args.plugin.code, command.module).main(args, given)
+    except (UserError, PluginError) as error:
         raise InvalidInput([Problem("plugin-error", str(error))]) from error
-    except (CannotWrite, BrokenPipeError, InvalidInput):
-        raise
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        message = f"{args.plugin.label}, command {command.name}: {what}"
-        raise InvalidInput([Problem("plugin-error", message)]) from error
     return status
 
 

@@ -1,13 +1,12 @@
 """How the engine of a profile is found: as a plugin, under the policies in force."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile, find_profile
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
-from pai_runtime.host.host import Host
+from pai_runtime.host.host import Host, Unavailable
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.engines.cluster import Cluster
@@ -19,36 +18,33 @@ def open_cluster(name: str, host: Host) -> "Cluster":
     Raises `InvalidInput`.
     """
     profile = find_profile(name)
-    plugin = _engine(profile, host)
     try:
-        cluster: Any = host.load(plugin).manager.hook.pai_engine(profile=profile)
-    except PluginError as error:
+        plugin = _engine(profile, host)
+        cluster: Cluster | None = host.call(plugin, "pai_engine", profile=profile)
+    except (Unavailable, PluginError) as error:
         raise _fault(profile, str(error)) from error
     if cluster is None:
         raise _fault(profile, f"{plugin.label} opens no cluster: its hook pai_engine returned nothing")
-    opened: Cluster = cluster
-    return opened
+    return cluster
 
 
 def _engine(profile: Profile, host: Host) -> Plugin:
-    """Return the installed engine that a profile is for, which may be used; raises `InvalidInput`."""
+    """Return the engine that a profile is for. Raises `InvalidInput`, and `Unavailable` if it is refused."""
     name = profile.engine
-    found = [plugin for plugin in _engines(host) if plugin.manifest.engine == name]
-    if not found:
-        known = ", ".join(sorted({plugin.manifest.engine for plugin in _engines(host)})) or "none"
+    usable = [plugin for plugin in host.usable if plugin.manifest.engine == name]
+    if len(usable) > 1:  # the profile may lead to credentials: whose engine gets them is not for names to say
+        owners = ", ".join(sorted(plugin.distribution for plugin in usable))
+        raise _fault(
+            profile,
+            f"the engine '{name}' is provided by several distributions: {owners}; a policy can choose",
+        )
+    id_ = host.first(lambda plugin: plugin.manifest.engine == name)
+    if id_ is None:
+        engines = {plugin.manifest.engine for plugins in host.installed.values() for plugin in plugins}
+        known = ", ".join(sorted(filter(None, engines))) or "none"
         raise _fault(profile, f"the engine '{name}' is not installed here; installed: {known}")
-    if len(found) > 1:
-        owners = ", ".join(sorted(plugin.distribution for plugin in found))
-        raise _fault(profile, f"the engine '{name}' is provided by several distributions: {owners}")
-    (plugin,) = found
-    if reason := host.refusal(plugin.id):
-        raise _fault(profile, f"the engine '{name}', {plugin.label}, is refused: {reason}")
-    return plugin
+    return host.find(id_)
 
 
 def _fault(profile: Profile, message: str) -> InvalidInput:
     return InvalidInput([(profile.value.get("engine") or profile.value).problem("no-engine", message)])
-
-
-def _engines(host: Host) -> Iterator[Plugin]:
-    return (plugin for each in host.installed.values() for plugin in each if plugin.manifest.engine)

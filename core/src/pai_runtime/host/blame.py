@@ -46,11 +46,16 @@ class PluginError(Exception):
 
 
 @contextlib.contextmanager
-def blamed(plugin: Blamed, phase: str) -> Iterator[None]:
-    """Turn any exception of the block but KeyboardInterrupt, ``sys.exit`` included, into a `PluginError`."""
+def blamed(plugin: Blamed, phase: str, *passing: type[Exception]) -> Iterator[None]:
+    """Turn any exception of the block, ``sys.exit`` included, into a `PluginError`.
+
+    KeyboardInterrupt and the `passing` ones pass.
+    """
     try:
         yield
     except (PluginError, KeyboardInterrupt):
+        raise
+    except passing:
         raise
     except SystemExit as error:
         raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None

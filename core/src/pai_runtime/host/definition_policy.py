@@ -14,7 +14,7 @@ from pai_runtime.task.record import record
 class DefinitionPolicy:
     """The section of a policy about definitions; `plugins` None allows each plugin that the policy allows.
 
-    `sources` are locations in the form that `pai_runtime.definitions.locations` compares; `plugins` maps ids
+    `sources` are locations in the form that `pai_runtime.host.locations` compares; `plugins` maps ids
     to their locations in the policy.
     """
 

@@ -13,12 +13,15 @@ _TEXTS: Mapping[str, tuple[type, ...]] = {
 }
 """The fields of a problem that are texts."""
 _MOST_VALUES: Final = 10 * MAX_NODES
-"""Far more than any job of a document that could be read."""
+"""Maximum number of values in an answer, far more than a job in a document that can be read."""
 _NOT_A_VALUE: Final = "a value that cannot be understood"
 
 
 def node_to_json(root: Node) -> list[list[Any]]:
-    """Return a value and all that is in it, with places in the file: each once, after what is in it."""
+    """Return a tree of nodes as rows, each node once and after its children; the last row is the root.
+
+    A row has the start and the end of the node in the file, then its content; children are numbers of rows.
+    """
     rows: list[list[Any]] = []
     numbers: dict[int, int] = {}
 
@@ -40,7 +43,10 @@ def node_to_json(root: Node) -> list[list[Any]]:
 
 
 def node_from_json(answer: Any, source: Source) -> Node:
-    """Read what `node_to_json` gave, or anything else; raises ValueError."""
+    """Return the root of the tree in rows of `node_to_json`, in `source`.
+
+    Raises ValueError for anything else.
+    """
     nodes: list[Node] = []
     levels: list[int] = []
     for row in answer if isinstance(answer, list) else ():
@@ -57,7 +63,7 @@ def node_from_json(answer: Any, source: Source) -> Node:
 
 
 def _inner(row: Any, known: int) -> Mapping[str | int, int]:
-    """Return the numbers of what is in a value, by key or index; each is of one that came before."""
+    """Return the rows of a node's children by key or index. Raises ValueError unless they came before it."""
     match row:
         case [_, _, dict(found), _]:
             numbers: dict[Any, Any] = found
@@ -91,13 +97,13 @@ def _node(row: Any, children: Mapping[str | int, Node], source: Source) -> Node:
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:
-    """Return a problem as data; unlike its own `to_json`, it can be read again."""
+    """Return a problem as JSON data that `problem_from_json` reads, unlike that of `Problem.to_json`."""
     at = problem.position
     return {**vars(problem), "position": at and [at.file, at.line, at.column]}
 
 
 def problem_from_json(answer: Any) -> Problem:
-    """Read what `problem_to_json` gave, or anything else; raises ValueError."""
+    """Return the problem in data of `problem_to_json`. Raises ValueError for anything else."""
     match answer:
         case {"position": position, "severity": severity} if (
             answer.keys() == {*_TEXTS, "position", "severity"}

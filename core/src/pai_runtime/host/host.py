@@ -7,9 +7,17 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions, near_miss
+from pai_runtime.document.problems import (
+    DocumentPath,
+    InvalidInput,
+    Location,
+    Problem,
+    Problems,
+    Suggestions,
+    near_miss,
+)
 from pai_runtime.document.schemas import check
-from pai_runtime.host.blame import PluginError
+from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.own_modules import refuse, register
@@ -97,6 +105,14 @@ class Host:
             )
         return self.installed[id_][0]
 
+    def first(self, is_for: Callable[[Plugin], bool]) -> str | None:
+        """Return the id of the first usable plugin of a kind, else of the first refused one, else None.
+
+        `is_for` tells the kind by the manifest.
+        """
+        ids = [id_ for id_, claimants in self.installed.items() if is_for(claimants[0])]
+        return next((id_ for id_ in ids if self.refusal(id_) is None), ids[0] if ids else None)
+
     @property
     def unmatched_entries(self) -> Iterator[Problem]:
         """Warnings for entries of the policies that match nothing installed."""
@@ -134,6 +150,17 @@ class Host:
         if isinstance(loaded, PluginError):
             raise loaded
         return loaded
+
+    def call(self, plugin: Plugin, hook: str, **arguments: object) -> Any:
+        """Return what a hook of a plugin that may be used returns, called in this process.
+
+        Its standard output goes to standard error. Raises `PluginError` if it cannot be imported or fails,
+        and the `InvalidInput` that it raises.
+        """
+        with stdout_is_stderr():
+            loaded = self.load(plugin)
+            with blamed(plugin, f"hook {hook}", InvalidInput):
+                return getattr(loaded.manager.hook, hook)(**arguments)
 
 
 def check_parameters(

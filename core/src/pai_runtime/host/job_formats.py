@@ -27,17 +27,16 @@ _LONGEST_ERROR = 2000
 
 
 def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
-    """Return the job of a document without ``protocolVersion`` in version 2, or what is in no known format.
+    """Return a document without ``protocolVersion`` as a job of version 2; as it is if its format is unknown.
 
     Nothing is imported for a document that is in no format, or in one whose plugin may not be used. Raises
     `InvalidInput`, also for a job of version 1 if its plugin is not installed.
     """
-    ids = _of_format(root, host)
-    if not ids:
+    id_ = host.first(partial(_is_in_format, root)) or _not_installed(root, host)
+    if id_ is None:
         return root
-    usable = (id_ for id_ in ids if id_ in host.installed and host.refusal(id_) is None)
     try:
-        plugin = host.find(next(usable, ids[0]))
+        plugin = host.find(id_)
     except Unavailable as error:
         code, install = "plugin-refused", ""
         if not error.installed:
@@ -49,11 +48,10 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
         raise InvalidInput([root.problem("plugin-error", str(error))]) from None
 
 
-def _of_format(root: Value, host: Host) -> list[str]:
-    """Return the ids of the plugins for a document's format; for version 1 also if it is not installed."""
-    ids = [id_ for id_, plugins in host.installed.items() if _is_in_format(root, plugins[0])]
+def _not_installed(root: Value, host: Host) -> str | None:
+    """Return the id of the plugin for version 1 if the document looks like that and it is not installed."""
     is_version_1 = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
-    return ids or ([_VERSION_1] if is_version_1 and _VERSION_1 not in host.installed else [])
+    return _VERSION_1 if is_version_1 and _VERSION_1 not in host.installed else None
 
 
 def _is_in_format(root: Value, plugin: Plugin) -> bool:
@@ -64,7 +62,10 @@ def _is_in_format(root: Value, plugin: Plugin) -> bool:
 
 
 def _read(root: Value, host: Host, plugin: Plugin, problems: Problems) -> Value:
-    """Return what the plugin makes of the document; raises `PluginError` and `InvalidInput`."""
+    """Return the job that the plugin makes of a document, asked in a separate process.
+
+    Raises `PluginError` if it fails, `InvalidInput` if it refuses the job or no process can be started.
+    """
     work = partial(_answer, root, host, plugin, problems)
     try:
         with contextlib.closing(SeparateProcess(work)) as process:
@@ -98,7 +99,7 @@ def _invalid(root: Value, plugin: Plugin, problems: Problems) -> NoReturn:
 
 
 def _answer(root: Value, host: Host, plugin: Plugin, problems: Problems, pipe: AnswerPipe) -> None:
-    """Answer in the separate process, with its own copy of what it is given."""
+    """Call the plugin and send its answer; the separate process runs this, on copies of the arguments."""
     before = set(problems.in_order)
     try:
         loaded = host.load(plugin)
@@ -112,7 +113,7 @@ def _answer(root: Value, host: Host, plugin: Plugin, problems: Problems, pipe: A
 
 
 def _node(root: Value, plugin: Plugin, problems: Problems, hook: Any) -> list[Any] | None:
-    """Return the answer of the hook; None if it refuses the job, with what it says of it among `problems`."""
+    """Return the job that the hook returns, as JSON; None if it refuses the job, with why in `problems`."""
     try:
         made: object = hook(document=root, problems=problems)
     except InvalidInput as error:

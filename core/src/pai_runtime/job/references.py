@@ -71,7 +71,7 @@ class References:
         self.problems = problems
         self.budget = Budget()
         self.cycles: set[frozenset[Node]] = set()
-        """Those that are reported; each is met from each of its parts."""
+        """The cycles reported so far; each is met once from each of its parts."""
         self.secrets = as_placeholders(job.secrets)
         self._owners: dict[str, dict[PrerequisiteKey, Prerequisite | None]] = {}
 

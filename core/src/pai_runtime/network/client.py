@@ -51,7 +51,7 @@ _Result = TypeVar("_Result")
 
 
 class NotConnected(NoAnswer):
-    """The exception for a failed connection, so that no request was sent."""
+    """The exception for a connection that failed before anything of the request was sent."""
 
 
 @record(frozen=True)
@@ -66,10 +66,11 @@ class HttpRequest:
 
 @record(frozen=True)
 class Bounds:
-    """What one whole answer may take.
+    """The limits of one exchange with a server.
 
-    `seconds`: from the look-up of the name to the last byte, however slowly they come. `most`: bytes of the
-    body; `most_of_error`: of a body whose status is no success, which is left unread if that is 0.
+    `seconds` is the timeout from the look-up of the name to the last byte, however slowly they come. `most`
+    is the maximum size of the body in bytes; `most_of_error` that of an answer with another status than
+    success, whose body is not read at all if it is 0.
     """
 
     seconds: float
@@ -78,7 +79,7 @@ class Bounds:
 
 
 class OpenAnswer:
-    """A body of unknown length that is read as it comes, by one thread; any thread may close it."""
+    """An answer's body that is read while it arrives, by one thread; any thread may close it."""
 
     def __init__(self, response: BaseHTTPResponse, flight: _Flight) -> None:
         self._response = response
@@ -87,7 +88,7 @@ class OpenAnswer:
         self._is_closed = False
 
     def read(self, most: int) -> bytes:
-        """Return what has come, at least one byte; empty at the end, or once closed.
+        """Return the next bytes, at most `most`, once there are any; empty at the end, or once closed.
 
         Raises `NoAnswer` if the connection breaks.
         """
@@ -111,7 +112,7 @@ class OpenAnswer:
 
 
 class Client:
-    """Requests to one server, and the connections that are kept open between them. Many threads may use it.
+    """A client of one server, which keeps connections open between requests; threads may share it.
 
     `server` is an http or https URL, of which a path goes before each target; `proxy` that of an HTTP proxy,
     and `trust` makes what an https server is trusted by, `server_name` the name in its certificate if that is
@@ -152,7 +153,7 @@ class Client:
         self._manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _EncryptedPool}
 
     def ask(self, request: HttpRequest, bounds: Bounds) -> Answer:
-        """Return the whole answer; raises `NoAnswer`."""
+        """Return the server's answer to a request, with its whole body. Raises `NoAnswer`."""
 
         def exchange(_: _Flight) -> Answer:
             return _whole(self._send(request, bounds.seconds), bounds)
@@ -161,9 +162,10 @@ class Client:
         return _flown(_Flight(most + _MOST_AROUND, guarded=self._guarded), bounds.seconds, exchange)
 
     def open(self, request: HttpRequest, bounds: Bounds, silence: float) -> Answer | OpenAnswer:
-        """Return the answer, whose body is still to come if its status is 200; raises `NoAnswer`.
+        """Return the server's answer to a request; for status 200, an `OpenAnswer`. Raises `NoAnswer`.
 
-        It begins within the bounds; a read of it fails when nothing comes for the seconds of `silence`.
+        The answer has to begin within the bounds. A read of an open one fails after `silence` seconds in
+        which nothing comes.
         """
 
         def exchange(flight: _Flight) -> Answer | OpenAnswer:
@@ -177,7 +179,7 @@ class Client:
         return _flown(_Flight(most, guarded=self._guarded), bounds.seconds, exchange)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the connections that are kept open."""
         self._manager.clear()
 
     def _send(self, request: HttpRequest, silence: float) -> BaseHTTPResponse:
@@ -196,7 +198,7 @@ class Client:
 
 
 def ask_once(url: SplitResult, request: HttpRequest, bounds: Bounds, **options: Any) -> Answer:
-    """Return a server's answer, by a `Client` with these options for it alone; raises `NoAnswer`."""
+    """Return a server's answer, by a `Client` with these `options` for it alone. Raises `NoAnswer`."""
     client = Client(f"{url.scheme}://{url.netloc}", **options)
     try:
         return client.ask(request, bounds)
@@ -205,14 +207,14 @@ def ask_once(url: SplitResult, request: HttpRequest, bounds: Bounds, **options: 
 
 
 def target_of(url: SplitResult) -> str:
-    """Return what the server of a URL is asked for."""
+    """Return the request target of a URL: its path with its query."""
     return (url.path or "/") + (f"?{url.query}" if url.query else "")
 
 
 class _Flight:
-    """One request on its way: the connections that it uses, which another thread can end.
+    """One request in progress: the connections that it uses, which another thread can end.
 
-    It may receive so many bytes at `most`; None: any number.
+    `most` is the maximum number of bytes that it may receive; None means any number.
     """
 
     def __init__(self, most: int | None, *, guarded: bool) -> None:
@@ -286,7 +288,7 @@ def _link_local() -> NotConnected:
 
 
 class _Response(HTTPResponse):
-    """Counts what it receives: a length that is negative has http.client read without end."""
+    """A response that counts what it receives: for a negative length, http.client would read without end."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -294,7 +296,7 @@ class _Response(HTTPResponse):
 
 
 class _Counted(io.RawIOBase):
-    """What comes from a socket, as far as the flight may receive it."""
+    """A stream from a socket that raises `NoAnswer` beyond the bytes that the flight may receive."""
 
     def __init__(self, raw: io.RawIOBase, flight: _Flight) -> None:
         self._raw = raw
@@ -323,7 +325,7 @@ class _Plain(HTTPConnection):
     _connecting: socket.socket | None = None
 
     def _new_conn(self) -> socket.socket:
-        """Return a connection, before anything is sent on it."""
+        """Return a new socket, unless it leads to a link-local address that is guarded against."""
         sock = super()._new_conn()
         flight: _Flight = _in_flight.flight
         if flight.guarded and is_link_local(sock.getpeername()[0]):

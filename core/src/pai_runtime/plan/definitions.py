@@ -8,7 +8,6 @@ from pai_runtime.definitions import Definitions, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.document.value import Value
 from pai_runtime.host.blame import PluginError
-from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 
 BUILT_IN: Final = "com.microsoft.pai.runtimeplugin.definitions"
@@ -31,18 +30,23 @@ class JobDefinitions:
 
     def __call__(self, secrets: Mapping[str, Value]) -> Definitions:
         """Open the definitions with the job's secrets; see `OpenDefinitions`."""
+        host = self._host
         try:
-            plugin = _plugin(self._host)
+            plugin = host.find(host.first(lambda each: _HOOK in each.manifest.hooks) or BUILT_IN)
         except Unavailable as error:
             install = "" if error.installed else "; to install it: pip install pai-definitions"
             raise NoDefinition("definition-unavailable", f"{error}{install}") from None
         try:
-            hook = self._host.load(plugin).manager.hook.pai_definitions
+            opened: Definitions | None = host.call(
+                plugin,
+                _HOOK,
+                job=self._job,
+                lock=self._lock,
+                secrets=secrets,
+                refusal=host.location_refusal,
+            )
         except PluginError as error:
             raise InvalidInput([Problem("plugin-error", str(error))]) from error
-        opened: Definitions | None = hook(
-            job=self._job, lock=self._lock, secrets=secrets, refusal=self._host.location_refusal
-        )
         if opened is None:
             raise NoDefinition("definition-unavailable", f"{plugin.label} finds none here")
         self._opened = opened
@@ -51,13 +55,3 @@ class JobDefinitions:
     def resolved(self) -> str:
         """Return a lock file that contains everything that was found; empty if nothing was."""
         return self._opened.resolved() if self._opened else ""
-
-
-def _plugin(host: Host) -> Plugin:
-    """Return the first usable plugin, by id, that finds definitions.
-
-    Raises `Unavailable` if there is none.
-    """
-    ids = [id_ for id_, (plugin, *_) in host.installed.items() if _HOOK in plugin.manifest.hooks]
-    usable = (id_ for id_ in ids if host.refusal(id_) is None)
-    return host.find(next(usable, ids[0] if ids else BUILT_IN))

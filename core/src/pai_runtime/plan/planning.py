@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,9 +65,7 @@ def job_plugins(host: Host) -> JobPlugins:
     @cache
     def first(what: str, is_for: Callable[[Manifest], bool]) -> str:
         """Return the id of the first usable plugin for this; for messages, else a refused one or `what`."""
-        installed = (claimants[0] for claimants in host.installed.values())
-        ids = (plugin.id for plugin in chain(host.usable, installed) if is_for(plugin.manifest))
-        return next(ids, what)
+        return host.first(lambda plugin: is_for(plugin.manifest)) or what
 
     def namesake(name: str) -> str | None:
         short = (id_.rpartition(".")[2] for id_ in host.installed)

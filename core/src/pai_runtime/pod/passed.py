@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     TaskName = tuple[str, int]
 
 ASK_EVERY = 0.5
-"""Seconds."""
+"""Seconds between two rounds of questions."""
 ASKED_AT_ONCE = 100
-"""Questions between two pauses."""
+"""Maximum number of questions in one round."""
 MOST_HEARD = 1000
-"""Datagrams that are looked at in one look; a look is two times in a second."""
+"""Maximum number of datagrams that one `PassedBarrier.look` reads; it is called twice a second."""
 
 _ATTEMPT = "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID"
 _NUMBER_BYTES = 16
 _HAS_PASSED, _ALL_HAVE_PASSED = b"+", b"*"
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of ``plan.json`` and ``shared.json``; a kernel takes less of an environment."""
+"""Maximum size of ``plan.json``, and of ``shared.json``; the kernel allows a smaller environment."""
 
 
 class PassedBarrier:
-    """Asks and answers, whenever it is told to `look`.
+    """Finds out whether all tasks of a gang have passed the barrier, by questions to the others.
 
-    `own` is the name of this task in its attempt of the run, `peers` has the addresses of the others by such
-    names. It asks for so many seconds, and answers for twice as long: others start later. Raises OSError
-    where the port is taken, or an address is none of the same family.
+    `own` is the name of this task in its attempt of the run, `peers` maps the names of the others to their
+    addresses. It asks for `seconds`, and answers for twice as long, as others start later. Nothing happens
+    but in `look`. Raises OSError if the port is taken, or an address is not of the family of its own.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class PassedBarrier:
 
     @property
     def by_all(self) -> bool:
-        """Whether all tasks have passed it."""
+        """Whether all tasks have passed the barrier, as far as this one has heard."""
         return not self._missing
 
     def look(self) -> None:
-        """Ask, and hear and answer what has come; takes no time."""
+        """Ask what is due, and read and answer what has come, without waiting."""
         now = self._now()
         if now >= self._answers_until:
             self.close()
@@ -95,7 +95,7 @@ class PassedBarrier:
         self._hear()
 
     def close(self) -> None:
-        """Ask and answer no more."""
+        """Close the socket: from now on, nothing is asked or answered."""
         self._socket.close()
 
     def _ask(self) -> None:
@@ -124,7 +124,10 @@ class PassedBarrier:
 
 
 def passed_barrier(runtime: Path, port: str, seconds: float) -> PassedBarrier | None:
-    """Return that of the task in a directory; None without a port, or if it is alone or in no gang."""
+    """Return a `PassedBarrier` for the task whose runtime directory this is, at a UDP port.
+
+    None if the port is not a number or is taken, or if the task is alone or in no gang.
+    """
     if not port.isdecimal():
         return None
     try:
@@ -144,7 +147,10 @@ def passed_barrier(runtime: Path, port: str, seconds: float) -> PassedBarrier | 
 
 
 def _addresses(instances: Mapping[str, int], peers: Mapping[str, str]) -> dict[TaskName, str]:
-    """Those of all tasks."""
+    """Return the addresses of all tasks by role and index.
+
+    Raises LookupError or ValueError if one is unknown.
+    """
     if sum(instances.values()) > len(peers):
         raise ValueError("more tasks than variables about them")
     return {

@@ -28,7 +28,7 @@ def job_secrets(directories: Directories) -> Path | Value | None:
 def platform_secrets(
     directories: Directories, environment: Mapping[str, str], tasks: int, asked: set[str]
 ) -> dict[str, str]:
-    """Return those platform secrets that plugins have `asked` for, as far as there are any.
+    """Return the platform secrets that plugins have `asked` for and that there are, by name.
 
     Raises `InvalidInput`.
 

@@ -18,7 +18,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def earlier_names(names: Iterable[str]) -> list[str]:
-    """Return those of a directory's names that are rotated files, newest first."""
+    """Return the names of rotated files among the names in a directory, newest first."""
     return sorted(filter(_is_earlier, names), reverse=True)
 
 

@@ -52,4 +52,4 @@ INIT_NO_IMAGE = 254
 """The image of the task certainly does not exist."""
 
 PERMANENT_INIT_CODES = (INIT_FAILED, CANNOT_RUN, INIT_REFUSED, INIT_NO_IMAGE)
-"""Those that another attempt would end with too: its input is wrong."""
+"""Exit codes of init that another attempt would end with too: its input is wrong."""

@@ -99,7 +99,7 @@ class LaunchOptions:
     tools: AbsolutePath | None = None
     """A directory with a shell and the usual programs, for images without."""
     umask: int | None = None
-    """That of the task's processes; None: the supervisor's own."""
+    """The umask of the task's processes; None: the supervisor's own."""
 
     def to_argument(self) -> str:
         """Return the options as JSON, without those that have their default value."""

@@ -37,7 +37,7 @@ _ANSI_C_BELOW_128 = {number: text for number, text in _ANSI_C.items() if number 
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]", rb"[^\w.*-]"]
-"""As in a query, in a path, as JavaScript says, and in forms; a word in bytes is ASCII's."""
+"""Bytes that are escaped in a query, in a path, by JavaScript and in forms; ``\\w`` in bytes is ASCII's."""
 
 _ESCAPED_IN_JSON = ["", "<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'="]
 """Characters that some languages escape, mostly for HTML: Go, Python, PHP, .NET, Java."""

@@ -50,7 +50,7 @@ class Sayings:
         return replace(run, tasks=tuple(map(self._noted, run.tasks))) if self._waiting else run
 
     def progress(self, task: RunTask) -> Progress | None:
-        """Return that a task is held, if it has said so; else None."""
+        """Return the progress of a running task that has said that it is held; None if it has not."""
         pod = self._last(task)
         return self._kept.get(pod.uid) if pod and task.state == "running" else None
 

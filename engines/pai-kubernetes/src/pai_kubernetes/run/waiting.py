@@ -127,9 +127,9 @@ def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> s
 
 
 def why_unknown(pod: Mapping[str, Any]) -> str:
-    """Return that the cluster does not hear of a pod whose task runs as far as it knows; empty if it does.
+    """Return a note that the cluster no longer hears from a running pod's node; empty if it does.
 
-    In that case it says that the pod is not ready, although by its node's last words all containers are.
+    Then the pod is not ready, although all of its containers are by the last report of the node.
     """
     ready = condition(pod, "Ready").get("status")
     if ready in ("False", "Unknown") and all(
