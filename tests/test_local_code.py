@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -247,6 +248,147 @@ def test_no_pattern_takes_longer_than_its_length_and_that_of_the_path(pattern: s
         assert not ignored(path, is_folder=False)
 
 
+GIT_IGNORED = {
+    "repository": {
+        ".gitignore": "*.log\n/data\n!important.log\nout/\n",
+        "data": "",
+        "a.log": "",
+        "important.log": "",
+        "sub/.gitignore": "!b.log\n/deep/c\n!\nodd\\\n[\n\ufefflast\n",
+        "sub/b.log": "",
+        "sub/c.log": "",
+        "sub/data": "",
+        "sub/deep/c": "",
+        "sub/deep/.gitignore": "*.log\n!/d\n",
+        "sub/deep/b.log": "",
+        "sub/other/deep/c": "",
+        "out/.gitignore": "!*\n",
+        "out/kept": "",
+    },
+    "all but some": {".gitignore": "*\n!*/\n!*.py\n", "a.py": "", "b": "", "c/d.py": "", "c/e": ""},
+    "whole folder": {".gitignore": "/sub\n*.x\n", "sub/a.x": "", "sub/b": ""},
+    "byte order mark": {".gitignore": "\ufeff*.x\n", "a.x": "", "sub/b.x": ""},
+    "no file": {".gitignore/a": "", "b": "", "sub/.gitignore/c": "", "sub/d": ""},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "below"),
+    [*((name, "") for name in GIT_IGNORED), ("repository", "sub/deep"), ("all but some", "c")],
+)
+def test_what_git_ignores_is_no_code(tmp_path: Path, name: str, below: str) -> None:
+    for path, text in GIT_IGNORED[name].items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "to-file").symlink_to(".gitignore")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    folder = tmp_path / below
+    argv: list[str | Path] = [
+        "git",
+        "-C",
+        folder,
+        "-c",
+        "core.excludesFile=",
+        "ls-files",
+        "-z",
+        "-o",
+        "--exclude-standard",
+    ]
+    kept = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")[:-1]
+    found = _paths(Code(folder, is_selected=True))
+    assert sorted(kept) == sorted(each for each in found if not stat.S_ISDIR((folder / each).lstat().st_mode))
+
+
+def test_ignore_files_above_that_leave_out_the_directory_itself_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "repository/scratch/job").mkdir(parents=True)
+    (tmp_path / "repository/.git").touch()  # as in a work tree
+    (tmp_path / "repository/.gitignore").write_text("scratch\n*.log\n")
+    (tmp_path / "repository/scratch/job/a.log").touch()
+    assert _paths(Code(tmp_path / "repository/scratch/job", is_selected=True)) == ["a.log"]
+
+
+LEFT_OUT = [
+    *[".git/HEAD", "__pycache__/a.pyc", "sub/__pycache__/a.pyc", ".mypy_cache/a", ".pytest_cache/a"],
+    *[".ruff_cache/a", ".tox/a", "node_modules/a", "env/pyvenv.cfg", "sub/.venv/pyvenv.cfg"],
+    *[
+        "conda/conda-meta/history",
+        ".env",
+        "sub/.env",
+        ".env.local",
+        ".netrc",
+        ".pypirc",
+        "id_rsa",
+        ".ssh/key",
+    ],
+    *[".aws/credentials", "sub/.kube/config", "kubeconfig", "prod.kubeconfig", "secrets.yaml", "private.pem"],
+    *[".pai-runs/a"],
+]
+TAKEN = [
+    ".env.example",
+    ".aws/config",
+    "id_rsa.pub",
+    "ca.pem",
+    "model.key",
+    "secrets.py",
+    "env.py",
+    "cache/a",
+]
+
+
+def _files(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"-----BEGIN {'EC PRIVATE KEY' if 'private' in name else 'X'}-----\n")
+
+
+def _found(folder: Path, patterns: str = "") -> Code:
+    (folder / ".paiignore").write_text(f".paiignore\n{patterns}")
+    parsed, _ = load_file(write_job(folder.parent, job()))
+    code = find_code(parsed, folder, ())
+    assert code
+    return code
+
+
+def test_environments_caches_and_what_may_hold_credentials_are_no_code(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    _files(folder, [*LEFT_OUT, *TAKEN])
+    found = [each for each in _paths(_found(folder)) if (folder / each).is_file()]
+    assert sorted(found) == sorted(TAKEN)
+
+
+@pytest.mark.parametrize("name", LEFT_OUT[:-1])
+def test_the_ignore_file_takes_back_what_is_left_out(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "code"
+    _files(folder, [name, "train.log"])
+    (folder / ".gitignore").write_text(f"*.log\n.gitignore\n{name.partition('/')[0]}\n")
+    assert _paths(_found(folder)) == []
+    outer = name.split("/")
+    lines = ["/".join(outer[: count + 1]) for count in range(len(outer))]
+    code = _found(folder, "!*.log\n" + "".join(f"!/{line}\n" for line in lines))
+    assert _paths(code) == sorted([*lines, "train.log"])
+
+
+def test_gitignore_takes_no_credentials_back(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    _files(folder, [".env", "train.py"])
+    (folder / ".gitignore").write_text("*\n!*.py\n!.env\n")
+    assert _paths(_found(folder)) == ["train.py"]
+
+
+def test_what_is_left_out_is_said_in_one_line_with_how_to_include_it(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    _files(
+        folder, ["train.py", ".env", "secrets.yaml", "sub/.venv/pyvenv.cfg", "data/a", "__pycache__/a", "b"]
+    )
+    (folder / ".gitignore").write_text("/data\n")
+    _, note = check_code(_found(folder, "/b\n"))
+    for text in (".env, secrets.yaml (", "sub/.venv (", "data (.gitignore)", "!NAME", f"{folder}/.paiignore"):
+        assert text in note
+    for text in ("__pycache__", " b ", "data/a", "pyvenv"):
+        assert text not in note
+    assert len(check_code(_found(folder, "/b\n/data\n.env\nsecrets.yaml\n.venv\n"))) == 1
+
+
 def test_files_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
     (tmp_path / "secrets").touch()
     (tmp_path / "again").hardlink_to(tmp_path / "secrets")
@@ -299,8 +441,8 @@ def test_what_is_removed_or_becomes_another_thing_meanwhile_harms_nobody(tmp_pat
     (code / "b").touch()
 
     class Racing(Code):
-        def entries(self, on_error: Any) -> Any:
-            for entry in super().entries(on_error):
+        def entries(self, on_error: Any, *others: Any) -> Any:
+            for entry in super().entries(on_error, *others):
                 (code / entry.name).unlink()
                 (code / entry.name).symlink_to("/etc/passwd")
                 yield CodeEntry(entry.path, entry.name, entry.holder, entry.status)

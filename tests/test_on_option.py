@@ -391,3 +391,27 @@ def test_a_run_in_a_directory_is_named_as_before(tmp_path: Path, shown: Command)
     (document,) = json.loads(output)
     assert document["folder"] == ".pai-runs/here-1"
     assert "run" not in document
+
+
+_KEY = "sesame-open-4711"
+
+
+@pytest.mark.parametrize("command", ["validate", "run", "validate --on", "run --on", "render --on"])
+def test_no_command_takes_code_that_contains_a_secret(command: str, tmp_path: Path, shown: Command) -> None:
+    (tmp_path / "values.yaml").write_text(f"pin: {_KEY}")
+    path = write_job(tmp_path, job(extras={"code": "."}))
+    name, *on = command.split()
+    args: list[str | Path] = [
+        name,
+        path,
+        "--secrets",
+        tmp_path / "values.yaml",
+        *on,
+        *(["lab"] if on else []),
+    ]
+    assert "values.yaml" not in shown(*args, *(["--dry-run"] if name == "run" else []))[2]
+    (tmp_path / "settings.py").write_text(_KEY)
+    status, output, messages = shown(*args)
+    assert status in (1, 2)
+    assert f"{tmp_path}/settings.py" in messages
+    assert _KEY not in output + messages

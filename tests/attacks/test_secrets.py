@@ -6,14 +6,19 @@ import random
 import shlex
 import subprocess
 import sys
+import textwrap
+from base64 import b64encode
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from pai_runtime.document.problems import InvalidInput, Position
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.engines.code import find_code
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.placeholders import placeholder
+from tests.job_harness import load_file
 from tests.plugin_factory import Site, uses
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
@@ -222,6 +227,52 @@ def test_no_message_shows_the_value_of_a_secret_that_stands_elsewhere_too(tmp_pa
         assert done.returncode == 1
         assert "sesame" not in done.stderr
         assert "it is ******" in done.stderr
+
+
+_KEY = "sesame-open-4711"
+
+
+CODE = {
+    "plain": (_KEY, f'KEY = "{_KEY}"\n'),
+    "far": (_KEY, "\0" * (1024**2 - 5) + _KEY),  # across the parts that are read
+    "base64": (_KEY, b64encode(f"user:{_KEY}".encode()).decode()),
+    "pem": (PEM, PEM),
+    "indented": (PEM, textwrap.indent(PEM, "    ")),
+}
+OTHER_CODE = {
+    "begun": (_KEY, f'KEY = "{_KEY[:-1]}"\n'),
+    "heading": (PEM, "-----BEGIN PRIVATE KEY-----\n"),
+    "word": ("localhost", "localhost"),
+    "short": ("5432", "5432"),
+}
+
+
+@pytest.mark.parametrize("kind", CODE)
+def test_code_that_contains_a_secret_of_its_job_is_refused(kind: str, tmp_path: Path) -> None:
+    value, content = CODE[kind]
+    path = write_job(tmp_path, job(extras={"code": "."}, secrets={"other": "x" * 9, "deep": {"pin": value}}))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/settings.py").write_text(content)
+    document, _ = load_file(path)
+    with pytest.raises(InvalidInput) as raised:
+        find_code(document, None, [path])
+    (problem,) = raised.value.problems
+    assert (problem.code, problem.position) == (
+        "secret-in-code",
+        Position(str(tmp_path / "sub/settings.py")),
+    )
+    assert "'deep.pin'" in problem.message
+    assert not traces(str(problem)) & traces(value)
+    (tmp_path / ".paiignore").write_text("/sub/settings.py\n")
+    assert find_code(document, None, [path])
+
+
+@pytest.mark.parametrize("kind", OTHER_CODE)
+def test_code_that_contains_what_occurs_by_chance_is_taken(kind: str, tmp_path: Path) -> None:
+    value, content = OTHER_CODE[kind]
+    path = write_job(tmp_path, job(extras={"code": "."}, secrets={"pin": value}))
+    (tmp_path / "settings.py").write_text(content)
+    assert find_code(load_file(path)[0], None, [path])
 
 
 def test_secrets_that_are_too_large_to_be_hidden_are_refused(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
             planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
             # What only plugins can tell, each from its own parameters, and what they add up to.
             planner.plans(*((role, 0) for role in planner.job.roles))
-            find_code(planner.job, None, ())
+            find_code(planner.job, None, (job, *filter(None, [args.secrets])))
         return problems.in_order
 
     return checked

@@ -49,20 +49,35 @@ class IgnorePattern:
 
 
 class Ignored:
-    """A matcher for the lines of an ignore file; raises `WrongPattern`."""
+    """A matcher for the lines of an ignore file.
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._patterns = [pattern for line in lines if (pattern := _parsed(line))][::-1]
+    Raises `WrongPattern`; a `lenient` one leaves wrong lines out, as git does.
+    """
+
+    def __init__(self, lines: Iterable[str], *, lenient: bool = False) -> None:
+        parsed = _parsed_or_none if lenient else _parsed
+        self._patterns = [pattern for line in lines if (pattern := parsed(line))][::-1]
 
     def __call__(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether an entry is ignored, in a directory that is not; the last matching line decides."""
+        """Return whether an entry is ignored, in a directory that is not."""
+        return bool(self.decides(path, is_folder=is_folder))
+
+    def decides(self, path: str, *, is_folder: bool) -> bool | None:
+        """Return whether an entry is ignored, as the last matching line says; None if no line matches."""
         name = path.rpartition("/")[2]
         for each in self._patterns:
             if (is_folder or not each.is_for_folders) and each.regex.fullmatch(
                 path if each.has_path else name
             ):
                 return not each.takes_back
-        return False
+        return None
+
+
+def _parsed_or_none(line: str) -> IgnorePattern | None:
+    try:
+        return _parsed(line)
+    except WrongPattern:
+        return None
 
 
 def _parsed(line: str) -> IgnorePattern | None:

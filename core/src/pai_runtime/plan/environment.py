@@ -12,7 +12,7 @@ from functools import cached_property
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.task.names import framework_name
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
-from pai_runtime.task.record import record
+from pai_runtime.task.record import field, record
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]
@@ -23,13 +23,15 @@ class TaskPlace:
     """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
     `host` is the address at which others reach it; None if that is not known before it runs. `ports` lacks
-    what is not known of another task. `variables` are those of this attempt.
+    what is not known of another task. `variables` are those of this attempt; `devices` are variables that
+    tell it which devices it sees, unless the job sets them itself.
     """
 
     host: str | None
     ports: Ports
     folder: str
     variables: tuple[Variable, ...] = ()
+    devices: Mapping[str, str] = field(default_factory=dict)
 
 
 @record(frozen=True)
@@ -84,6 +86,7 @@ class JobEnvironment:
             variables |= {"PAI_CURRENT_CONTAINER_IP": place.host, "PAI_CONTAINER_HOST_IP": place.host}
         if role.gpu == 0 and not self.placement.told_by_platform:
             variables["NVIDIA_VISIBLE_DEVICES"] = "none"
+        variables |= place.devices
         return [Variable(name, value, PLATFORM) for name, value in variables.items()]
 
     def _of_job(self) -> dict[str, str]:

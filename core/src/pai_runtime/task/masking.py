@@ -76,7 +76,18 @@ class Masks:
 
     def is_in(self, text: str) -> bool:
         """Return whether a text contains anything to mask."""
-        return bool(self.find(_joined(_bytes(text)))[0])
+        return self.is_in_parts([_bytes(text)])
+
+    def is_in_parts(self, parts: Iterable[bytes]) -> bool:
+        """Return whether the parts of a text, one after the other, contain anything to mask."""
+        rest = b""
+        for part in parts:
+            joined = rest + _joined(part)
+            found, open_from = self.find(joined)
+            if found:
+                return True
+            rest = joined[open_from:]
+        return False
 
     def find(self, joined: bytes) -> tuple[list[tuple[int, int]], int]:
         """Return the spans of forms in a text without line breaks, and where an unfinished form may begin."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +12,7 @@ from types import FrameType
 from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.code_copy import COPY, copy_code
+from pai_runtime.engines.local.devices import Devices, device_variables, devices_of, lack_of_devices
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
@@ -36,18 +38,17 @@ from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import Plan
 
 
-def _not_given_here(job: Job) -> list[str]:
+def _not_given_here(job: Job, devices: Devices) -> list[str]:
     """Return notes about what the job asks for and this machine does not provide; they stop no run."""
     names = ", ".join(job.docker_images())
-    gpus = max(role.gpu for role in job.roles.values())
     missing = [
         (
             "docker images are not used in local runs; "
             f"commands use this machine's programs, not those of {names}"
         )
     ]
-    if gpus and not Path("/dev/nvidia0").exists():
-        missing.append(f"this machine has no GPU, but a task requests {gpus}")
+    if lack := lack_of_devices(job, devices):
+        missing.append(lack)
     missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
@@ -65,6 +66,7 @@ class LocalRun:
         self._folder = Folder.at(wanted.folder)
         self._wanted = wanted
         self._view = wanted.view
+        self._devices = devices_of(wanted.machine, os.environ)
         self._events = RunEvents(self._folder)
         self._started = time.time()
         self._deadline = time.monotonic() + (math.inf if wanted.timeout is None else wanted.timeout)
@@ -90,7 +92,9 @@ class LocalRun:
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         path = self._folder.path
-        places = placement(self._job, path.name, self._wanted.user, path, free)
+        asked = (*self._job.environment, *self._wanted.environment)
+        devices = device_variables(self._job, self._devices, asked)
+        places = placement(self._job, path.name, self._wanted.user, path, free, devices)
         return replace(places, storages=frozenset(self._wanted.storages))
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
@@ -128,7 +132,7 @@ class LocalRun:
         self._note_what_is_missing()
 
     def _note_what_is_missing(self) -> None:
-        for missing in _not_given_here(self._job):
+        for missing in _not_given_here(self._job, self._devices):
             self._view.say(f"note: {missing}")
 
     def _copy_code(self) -> None:

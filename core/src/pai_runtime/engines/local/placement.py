@@ -1,26 +1,40 @@
 """The placement of all tasks of a job on this machine."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from pai_runtime.engines.local.ports import FIRST
 from pai_runtime.job.model import Job
 from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
-from pai_runtime.plan.environment import Placement, TaskPlace
+from pai_runtime.plan.environment import Placement, TaskName, TaskPlace
 from pai_runtime.task.paths import VOLUME
 
 LOCALHOST = "127.0.0.1"
 
 
-def placement(job: Job, framework: str, user: str, folder: Path, ports: Iterable[int]) -> Placement:
-    """Return the placement of all tasks on this machine; `ports` are used where the job names none."""
+def placement(
+    job: Job,
+    framework: str,
+    user: str,
+    folder: Path,
+    ports: Iterable[int],
+    devices: Mapping[TaskName, Mapping[str, str]] = MappingProxyType({}),
+) -> Placement:
+    """Return the placement of all tasks on this machine; `ports` are used where the job names none.
+
+    `devices` has the variables that tell a task which of the machine's devices it sees.
+    """
     left = iter(ports)
     places = {}
     for role in job.roles.values():
         for index in range(role.instances):
             own = task_ports(job, role, index, left)
-            places[role.name, index] = TaskPlace(LOCALHOST, own, str(folder / role.name / str(index)))
+            where = str(folder / role.name / str(index))
+            places[role.name, index] = TaskPlace(
+                LOCALHOST, own, where, devices=devices.get((role.name, index), {})
+            )
     return Placement(framework, user, places)
 
 

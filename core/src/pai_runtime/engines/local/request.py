@@ -19,7 +19,8 @@ class RunRequest:
     names of storages to directories of this machine; `environment` names variables of ours that tasks are to
     have, besides those that the job asks for. `code` is the content of each task's working directory when it
     starts. `definitions` is a lock file with all definitions that the job requires, for the directory of the
-    run and for pods; empty if it requires none.
+    run and for pods; empty if it requires none. `machine` is the root directory in which devices are looked
+    for.
     """
 
     folder: Path
@@ -31,3 +32,4 @@ class RunRequest:
     environment: tuple[str, ...]
     code: Code | None
     definitions: str
+    machine: Path = Path("/")
