@@ -149,7 +149,11 @@ def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
         "running": run_of(task(0)),
         "broken": Unreadable("it is none"),
     }
-    status, output, _ = shown("prune", "--on", "lab", "--older-than", "1h")
+    before = cluster.known.keys() | set()
+    status, output, _ = shown("prune", "--on", "lab", "--older-than", "1h", "--dry-run")
+    assert (status, output.splitlines()[0]) == (0, "would remove old on lab")
+    assert cluster.known.keys() == before
+    status, output, _ = shown("prune", "--on", "lab", "--older-than", "1h", "--yes")
     assert (status, output.splitlines()) == (0, ["removed old on lab", "removed 1 run"])
     assert cluster.known.keys() == {"young", "others", "running", "broken"}
 

@@ -232,3 +232,14 @@ def test_a_folder_that_is_not_there_is_an_error(
     monkeypatch.setattr(sys, "argv", ["pai-runtime", "ps", "nowhere"])
     assert command_line.main() == 2
     assert capsys.readouterr().err.startswith("pai-runtime: there is no run 'nowhere'")
+
+
+def test_a_directory_of_somebody_else_is_taken_for_a_run_only_among_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("tmp/theirs", ".pai-runs/theirs"):
+        Path(folder).mkdir(parents=True)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "theirs" and access(path, mode))
+    assert ps(capsys, "./tmp") == ["no runs in tmp"]
+    assert len(ps(capsys)) == 2

@@ -322,6 +322,47 @@ def test_prune_needs_a_time() -> None:
         assert cli("prune", *arguments).returncode == 2
 
 
+@pytest.mark.parametrize("older", ["1", "0", "1.5"])
+def test_prune_refuses_a_time_without_a_unit_and_removes_nothing(older: str) -> None:
+    played(".pai-runs/old", ago=3600)
+    ended = cli("prune", "--older-than", older)
+    assert (ended.returncode, "7d" in ended.stderr) == (2, True)
+    assert names(".pai-runs") == ["old"]
+
+
+def test_a_dry_run_of_prune_names_what_would_be_removed_and_removes_nothing() -> None:
+    played(".pai-runs/old", ago=7200)
+    played(".pai-runs/young")
+    ended = cli("prune", "--older-than", "1h", "--dry-run", "--yes")
+    assert ended.returncode == 0
+    assert ".pai-runs/old" in ended.stdout
+    assert "young" not in ended.stdout
+    assert names(".pai-runs") == ["old", "young"]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "left"),
+    [([], "y", []), ([], "n", ["old"]), ([], "", ["old"]), (["--yes"], None, [])],
+)
+def test_prune_asks_on_a_terminal_before_it_removes_runs(
+    options: list[str], answer: str | None, left: list[str]
+) -> None:
+    played(".pai-runs/old", ago=7200)
+    controller, terminal = os.openpty()
+    argv: list[str | Path] = [PROGRAM, "prune", "--older-than", "1h", *options]
+    with subprocess.Popen(argv, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal) as asking:
+        if answer is not None:
+            shown = b""
+            while b"[y/N]" not in shown:
+                shown += os.read(controller, 1000)
+            assert names(".pai-runs") == ["old"]
+            os.write(controller, f"{answer}\n".encode())
+        asking.communicate()
+    os.close(controller)
+    os.close(terminal)
+    assert (asking.returncode, names(".pai-runs")) == (0, left)
+
+
 @pytest.mark.parametrize(
     "wrap",
     [

@@ -73,6 +73,13 @@ def time_span(text: str) -> float:
     return span
 
 
+def age(text: str) -> float:
+    """Parse a duration with a unit, and return it in seconds; a bare number may be meant in days."""
+    if text.strip().replace(".", "", 1).isdigit():
+        raise argparse.ArgumentTypeError(f"expected a time with a unit, such as 12h or 7d, found {text!r}")
+    return time_span(text)
+
+
 def task_or_role(text: str) -> tuple[str, int | None]:
     """Parse the name of a task, or of a role for all its tasks, with the index None."""
     return task_name(text) if "/" in text else (text, None)

@@ -11,7 +11,7 @@ from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun, find_run
 from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
-from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, named_run
+from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, is_among_runs, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.exit_codes import CANNOT_RUN
@@ -149,7 +149,7 @@ def _list(where: str, runs: Sequence[FoundRun], width: int | None) -> list[str]:
 def _folders(folder: Path) -> Iterator[Path]:
     """Yield the directories of runs, including runs that were abandoned before they started."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        is_of_somebody = not os.access(path, os.R_OK | os.X_OK)
+        is_of_somebody = is_among_runs(path) and not os.access(path, os.R_OK | os.X_OK)
         if path.is_dir() and (is_of_somebody or (path / RUN).exists() or has_traces(path)):
             yield path
 

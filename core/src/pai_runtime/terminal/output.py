@@ -94,3 +94,16 @@ def _output() -> Iterator[TextIO]:
         raise
     except OSError as error:
         raise CannotWrite(f"cannot write standard output: {error.strerror}") from error
+
+
+def can_ask() -> bool:
+    """Return whether somebody at a terminal sees a question, and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirmed(question: str) -> bool:
+    """Ask on the terminal, and return whether the answer is yes; no answer is none."""
+    sys.stdout.flush()
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
