@@ -290,7 +290,8 @@ def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_
     commands = [f"test -e {place}/self && ! touch {place}/new 2>/dev/null", f"echo beside > {beside}"]
     ended = _run_with_mounts(tmp_path, f"mount -t proc proc {place}", *commands)
     assert ended.returncode == 0, ended.stderr
-    assert f"read-only in the tasks, because it cannot be an overlay: {odd}: Invalid argument" in ended.stderr
+    (line,) = (each for each in ended.stderr.splitlines() if "read-only in the tasks" in each)
+    assert f"{odd}: Invalid argument" in line
     assert not (tmp_path / "beside").exists()
 
 

@@ -75,8 +75,8 @@ class Preparation:
             ) from None
         reason = trial.refusal
         if reason is None:
-            for folder in trial.read_only:
-                self.wanted.view.say(f"read-only in the tasks, because it cannot be an overlay: {folder}")
+            if folders := "; ".join(trial.read_only):
+                self.wanted.view.say(f"note: read-only in the tasks: {folders}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
