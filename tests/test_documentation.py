@@ -323,7 +323,7 @@ def test_the_reference_does_not_depend_on_the_terminal(monkeypatch: pytest.Monke
 
 
 def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference(tmp_path: Path) -> None:
-    show = "env | grep -Eo '^(PAI|FC)_[^=]*'"
+    show = "env | grep -Eo '^(PAI_|FC_|PYTHON)[^=]*'"
     events = [callback(event, show) for event in ("taskStarts", "taskExits")]
     prerequisite = {"name": "show", "type": "script", "callbacks": events}
     path = write_job(
@@ -338,7 +338,7 @@ def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference
     planned |= attempt_variables("run", "worker", 0, Attempt()).keys()
     command = set(done.stdout.split())
     lines = (task / "logs/runtime.log").read_text("utf-8").splitlines()
-    steps = {line.split()[-1] for line in lines if re.search(r"\] (PAI|FC)_\w+$", line)}
+    steps = {line.split()[-1] for line in lines if re.search(r"\] (PAI_|FC_|PYTHON)\w+$", line)}
     told = {variable: where for variable, (where, _) in reference.SET_LATER.items()}
     assert command - planned == {each for each, where in told.items() if where == reference.EVERYWHERE}
     assert steps - planned == {each for each, where in told.items() if where != reference.MANY_TASKS}

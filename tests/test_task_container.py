@@ -129,7 +129,17 @@ def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:
     pod.prepare(plan(pod.folder, "exec env -0"))
     ended = pod.start(image)
     found = dict(line.split("=", 1) for line in ended.stdout.split("\0") if line)
-    own = {"PATH", "PWD", "SHLVL", "_", "OLDPWD", "PAI_RUNTIME_DIR", "PAI_WORK_DIR", "PAI_MASK"}
+    own = {
+        "PATH",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+        "PAI_RUNTIME_DIR",
+        "PAI_WORK_DIR",
+        "PAI_MASK",
+        "PYTHONUNBUFFERED",
+    }
     assert {name: value for name, value in found.items() if name not in own} == image
     assert found["PWD"] == str(pod.work)
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,6 +113,34 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
     assert "abc-1" not in ended.stdout
     assert "TOKEN=******" in ended.stdout
     assert "sesame" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("extras", "given", "said"),
+    [
+        ({}, {}, "1 runtime"),
+        ({"environment": ["PYTHONUNBUFFERED"]}, {"PYTHONUNBUFFERED": ""}, " image"),
+        ({"environment": ["PYTHONUNBUFFERED"]}, {"PYTHONUNBUFFERED": "x"}, "x image"),
+    ],
+    ids=["nobody", "to nothing", "to a value"],
+)
+def test_python_writes_at_once_unless_somebody_decides_about_it(
+    tmp_path: Path, extras: dict[str, Any], given: dict[str, str], said: str
+) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ['echo "<$PYTHONUNBUFFERED>"']}, extras=extras))
+    ended = cli("run", path, "--out", tmp_path / "run", env=given)
+    value, _, source = said.partition(" ")
+    assert f"<{value}>" in ended.stdout
+    variables = json.loads((tmp_path / "run/worker/0/variables.json").read_text())
+    assert variables["PYTHONUNBUFFERED"]["source"] == source
+
+
+def test_the_last_words_of_a_python_program_that_is_killed_are_in_the_log(tmp_path: Path) -> None:
+    program = "print('last words'); import os; os.kill(os.getpid(), 9)"
+    path = write_job(tmp_path, job(worker={"commands": [f'{sys.executable} -c "{program}"']}))
+    ended = cli("run", path, "--out", tmp_path / "run")
+    assert ended.returncode == 137
+    assert "last words" in ended.stdout
 
 
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ LATER_STEPS: Final = "steps after the command"
 MANY_TASKS: Final = "jobs with very many tasks"
 SET_LATER: Final = {
     "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),
+    "PYTHONUNBUFFERED": (EVERYWHERE, "`1`, unless the image or the job sets it, also to nothing"),
     "PAI_MASK": (
         EVERYWHERE,
         "File; each line that is written to it is masked in the logs from then on, up to 256 KiB in all",

@@ -144,6 +144,7 @@ def test_an_environment_that_is_hostile_to_us_reaches_the_command_and_does_us_no
         "FC_POD_UID",
         "PAI_WORK_DIR",
         "PAI_MASK",
+        "PYTHONUNBUFFERED",
         "LATER",
         "PWD",
         "OLDPWD",

@@ -25,6 +25,9 @@ _ENVIRONMENT_BYTES = 8 * 1024 * 1024
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
 """Variables that each step is given anew; they are not carried over."""
 
+_UNBUFFERED = "PYTHONUNBUFFERED"
+"""By it, Python writes its output at once: each line has its time, and none is lost when it is killed."""
+
 
 class Environment:
     """The current environment of a task, and its `shell`.
@@ -42,6 +45,8 @@ class Environment:
         fit, left_out = those_that_fit([*task.plan.variables(), *platform])
         self._variables = Variables(os.environ, map(self._filled, fit))
         self._variables.update({"PAI_WORK_DIR": os.getcwd()}, RUNTIME)
+        if _UNBUFFERED not in self.variables:
+            self._variables.update({_UNBUFFERED: "1"}, RUNTIME)
         if left_out:
             self._tell_peers_in_files(left_out)
         self.shell = find_shell(self.variables, task.options.tools, task.plan)
