@@ -63,7 +63,7 @@ def lock_holder(folder: Path) -> int | None:
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:
-    """Whether a process has a file open; True if we may not know, as of an engine with secrets."""
+    """Return whether a process has a file open; True if we may not know, as of an engine with secrets."""
     try:
         with os.scandir(f"/proc/{pid}/fd") as opened:
             return any(_is_same(each, file) for each in opened)
@@ -76,7 +76,7 @@ def _has_open(pid: int, file: os.stat_result) -> bool:
 def _is_same(entry: "os.DirEntry[str]", file: os.stat_result) -> bool:
     try:
         return os.path.samestat(entry.stat(), file)
-    except OSError:  # it is closed meanwhile
+    except FileNotFoundError:  # it is closed meanwhile
         return False
 
 
