@@ -58,7 +58,7 @@ def test_the_environment_that_the_program_is_installed_in_is_not_that_of_its_tas
     )
     assert "PATH=/usr/bin:/bin" in ended.stdout.splitlines()
     assert sys.prefix not in ended.stdout
-    assert "PYTHON" not in ended.stdout
+    assert [line for line in ended.stdout.splitlines() if line.startswith("PYTHON")] == ["PYTHONUNBUFFERED=1"]
     assert "VIRTUAL_ENV" not in ended.stdout
 
 
