@@ -15,8 +15,8 @@ from pai_runtime.document.value import Node, Source, Value, new_node
 from pai_runtime.host import discovery, separate_process
 from pai_runtime.host.document_json import node_from_json, node_to_json, problem_from_json, problem_to_json
 from pai_runtime.host.host import Host
+from pai_runtime.host.installed import distributions_with
 from pai_runtime.host.job_formats import in_version_2
-from pai_runtime.host.metadata import distributions_with
 from pai_runtime.host.policy import NO_POLICY, Policy, read_policy
 from tests.legacy_jobs import legacy_job, written
 from tests.plugin_factory import Site, policy_rule, write_policy
