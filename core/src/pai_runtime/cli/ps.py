@@ -14,6 +14,7 @@ from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
 from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, is_among_runs, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.runs.usage import over_request
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
@@ -25,6 +26,7 @@ from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
+    over_request_line,
     retries,
     shown_name,
     task_counts,
@@ -188,4 +190,6 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
     yield from note_lines(run.tasks)
+    if over := list(over_request(reader, run)):
+        yield over_request_line(over)
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))
