@@ -102,7 +102,7 @@ DOCUMENTS: Final = {
         "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
     ),
     "Init plugins": (
-        "pai_runtime.pod",
+        "pai_pod",
         "init-plugins.schema.json",
         "`INIT_CONFIG` in the init container of a pod, or `init_plugins.yaml` in `PAI_CONFIG_DIR`: YAML.",
     ),
