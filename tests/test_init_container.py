@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from pai_pod.init_config import BUILT_IN
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from tests.init_harness import (
     CMD,
     USES,
