@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
-__all__ = ["FOREVER", "STOP_SIGNALS", "Stop", "on_stop_signals"]
-
 FOREVER = float("inf")
 
 
