@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.bundle.launcher import launcher_for
+from pai_pod.bundle.launcher import launcher_for
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.bundle import image_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR

@@ -272,10 +272,11 @@ def test_every_test_that_a_document_names_is_there() -> None:
 
 
 def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
-    core = ROOT / "core/src/pai_runtime"
+    sources = (ROOT / "core/src/pai_runtime", *ROOT.glob("engines/*/src"), *ROOT.glob("marketplace/*/src"))
+    packages = {path.name: path for source in sources for path in source.iterdir()}
     named = {found for document in DOCUMENTS for found in _MODULE.findall(document.read_text("utf-8"))}
-    named = {(package, module) for package, module in named if (core / package).is_dir()}
-    assert not [each for each in named if not core.joinpath(*each).exists()]
+    named = {(package, module) for package, module in named if package in packages}
+    assert not [each for each in named if not (packages[each[0]] / each[1]).exists()]
     assert len(named) > 10, named
 
 

@@ -9,6 +9,7 @@ from pai_kubernetes.manifests.objects import Rendered, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
+from pai_pod.placement import peers_placement
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.host.host import Host
@@ -18,7 +19,6 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.pod.placement import peers_placement
 from pai_runtime.task.plan import Plan
 from tests.support import write_job
 

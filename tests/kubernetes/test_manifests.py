@@ -15,11 +15,11 @@ from pai_kubernetes import labels
 from pai_kubernetes.manifests.objects import Rendered
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE
 from pai_kubernetes.profile import KubernetesProfile, VirtualCluster
+from pai_pod.peers import Peers
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.pod.peers import Peers
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, RUN_SECRET, job_set, named, render_file, render_job

@@ -22,8 +22,10 @@ from pai_runtime.terminal.text import cut, shown_line
 
 DISTRIBUTIONS: Final = {
     "analyze": "pai-failure-analysis",
+    "bundle": "pai-pod",
     "convert": "pai-job-v1",
     "exit-codes": "pai-failure-analysis",
+    "init": "pai-pod",
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
 }

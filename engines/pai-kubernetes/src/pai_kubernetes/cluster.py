@@ -19,13 +19,13 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import submit
+from pai_pod.placement import peers_placement
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest, Manifests
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.pod.placement import peers_placement
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.paths import VOLUME

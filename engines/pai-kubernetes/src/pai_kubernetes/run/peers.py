@@ -7,6 +7,10 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.fields import mapping, string
 from pai_kubernetes.api.paths import config_maps
 from pai_kubernetes.names import job_config_name
+from pai_pod.given_run import JOB_FILE, OVERRIDES_FILE
+from pai_pod.peers import FILE as PEERS
+from pai_pod.peers import Peers
+from pai_pod.placement import peers_placement
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.policies_in_force import given_host
@@ -14,10 +18,6 @@ from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.plan.environment import JobEnvironment, TaskName
 from pai_runtime.plan.planning import job_plugins
-from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
-from pai_runtime.pod.peers import FILE as PEERS
-from pai_runtime.pod.peers import Peers
-from pai_runtime.pod.placement import peers_placement
 from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
