@@ -42,7 +42,7 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.definitions import JobDefinitions
 
 path, problems = Path(sys.argv[1]), Problems()
-none = JobPlugins(lambda _: None, str, lambda: "cmd", lambda _: None, lambda root, _: root)
+none = JobPlugins(lambda _: None, lambda _: {}, str, lambda: "cmd", lambda _: None, lambda root, _: root)
 definitions = JobDefinitions(Host(NO_POLICY), path)
 job = load_job(path, None, none, problems, open_definitions=definitions)
 problems.check()

@@ -13,10 +13,10 @@ import pytest
 
 from pai_kubernetes.manifests import code_archive as archiving
 from pai_kubernetes.manifests.code_archive import code_archive
+from pai_pod import code
+from pai_pod.code import MOST_BYTES, unpack_code
+from pai_pod.errors import InitFailed
 from pai_runtime.engines.code import Code
-from pai_runtime.pod import code
-from pai_runtime.pod.code import MOST_BYTES, unpack_code
-from pai_runtime.pod.errors import InitFailed
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.pod.init_config import BUILT_IN
+from pai_pod.init_config import BUILT_IN
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from tests.init_harness import (
     CMD,
     USES,
@@ -385,7 +386,8 @@ def test_an_error_of_an_init_plugin_names_it_with_its_version(tmp_path: Path, si
 
 def test_an_init_plugin_that_the_policy_refuses_is_never_imported(tmp_path: Path, site: Site) -> None:
     made = site.add("org.own", INIT_PLUGIN, hooks=["pai_init_container"])
-    policy = write_policy(tmp_path, policy_rule(made, versions="==2.0"))
+    own = {"id": "com.microsoft.pai.engine.pod", "distribution": "pai-pod", "versions": "*"}
+    policy = write_policy(tmp_path, own, policy_rule(made, versions="==2.0"))
     pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
     done = pod.init(INIT_CONFIG=_init_plugins("org.own", "org.none"), PAI_RUNTIME_POLICY=str(policy))
     assert done.returncode == 1
@@ -393,6 +395,15 @@ def test_an_init_plugin_that_the_policy_refuses_is_never_imported(tmp_path: Path
     assert [("org.own" in line, "org.none" in line) for line in errors] == [(True, False), (False, True)]
     assert str(policy) in errors[0]
     assert not site.imported
+
+
+def test_init_does_not_run_where_the_policy_refuses_what_brings_it(tmp_path: Path, site: Site) -> None:
+    policy = write_policy(tmp_path, policy_rule(site.add("org.own", INIT_PLUGIN)))
+    pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
+    done = pod.init(PAI_RUNTIME_POLICY=str(policy))
+    assert done.returncode == CANNOT_RUN
+    assert "pai-pod" in done.stderr
+    assert not list(pod.volume.iterdir())
 
 
 def test_all_that_is_wrong_with_the_configuration_is_said_at_once(tmp_path: Path) -> None:

@@ -295,8 +295,8 @@ def test_it_says_which_tasks_took_more_memory_than_they_request(tmp_path: Path) 
         _record(played, f"worker/{index}", usage=usage)
     _record(played, "worker/3", usage={"memoryPeakMB": "1e9", "cpuSeconds": [], "requested": 1})
     played.end("succeeded")
-    ((task, usage),) = summarise(played.reader, played.run).over_request
-    assert (task.name, usage.memory_peak, usage.memory, usage.cpu, usage.gpu) == (
+    ((task, found),) = summarise(played.reader, played.run).over_request
+    assert (task.name, found.memory_peak, found.memory, found.cpu, found.gpu) == (
         "worker/0",
         612,
         100,

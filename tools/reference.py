@@ -102,7 +102,7 @@ DOCUMENTS: Final = {
         "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
     ),
     "Init plugins": (
-        "pai_runtime.pod",
+        "pai_pod",
         "init-plugins.schema.json",
         "`INIT_CONFIG` in the init container of a pod, or `init_plugins.yaml` in `PAI_CONFIG_DIR`: YAML.",
     ),
@@ -313,7 +313,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _own_plugins() -> list[Plugin]:
     """The plugins of this repository, by their ids."""
-    own = {path.name for folder in ("plugins", "marketplace") for path in (ROOT / folder).iterdir()}
+    own = {
+        path.name for folder in ("plugins", "engines", "marketplace") for path in (ROOT / folder).iterdir()
+    }
     installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
     return [plugin for plugin in installed if plugin.distribution in own]
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
@@ -46,8 +47,6 @@ COMMANDS = {
     "rm": "remove runs that have ended",
     "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",
-    "bundle": "make the bundle, which runs in a task container of any image",
-    "init": "prepare a pod's volume for its task; run in the init container",
     "plugins": "list, show and check the installed plugins",
 }
 """The names of the commands and their summaries, so that help is shown without importing a command."""
@@ -99,12 +98,21 @@ def _main() -> int:
         say(fault)
         return CANNOT_RUN
     try:
-        args = _parse(sys.argv[1:])
+        args = _sidecar(sys.argv[1:]) or _parse(sys.argv[1:])
         status: int = import_module(args.module).main(args)
         gc.freeze()  # nor at the exit, where that takes a tenth of the time of `plan`
     finally:
         flush()  # also of the help, after which the parser exits
     return status
+
+
+def _sidecar(argv: list[str]) -> argparse.Namespace | None:
+    """Return the arguments of a pod's sidecar, None for any other command.
+
+    It has a tenth of a processor, so it looks for no plugins: init has, before it, and under the policy.
+    """
+    is_there = argv == ["init", "--print-logs"] and find_spec("pai_pod")
+    return argparse.Namespace(module="pai_pod.sidecar") if is_there else None
 
 
 def _surroundings_fault() -> str | None:
@@ -168,6 +176,8 @@ class _Parser(argparse.ArgumentParser):
 def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
+    if wanted == "run":
+        import_module(f"{__name__}.run").add_engine_options(commands.choices[wanted], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":
         from pai_runtime.cli.plugin_commands import (  # noqa: PLC0415 - looks for plugins
             DISTRIBUTIONS,

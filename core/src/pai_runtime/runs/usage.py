@@ -51,7 +51,7 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
 
 def over_request(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
     """Yield the tasks that took more memory than they request, if nothing ended them for it."""
-    if reader.options:  # a cluster would have
+    if reader.on:  # a cluster would have
         return
     for task in [each for each in run.tasks if each.over][:_MOST_READ]:
         usage = usage_in(reader.exit_record(task))

@@ -8,9 +8,9 @@ import tarfile
 from typing import Final
 
 from pai_kubernetes.manifests.sizes import MOST_DATA
+from pai_pod.code import MOST_BYTES, MOST_ENTRIES
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
-from pai_runtime.pod.code import MOST_BYTES, MOST_ENTRIES
 from pai_runtime.runs.errors import CannotRun
 
 _TIME: Final = 315_532_800

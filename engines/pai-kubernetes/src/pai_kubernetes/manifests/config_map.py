@@ -7,13 +7,13 @@ from typing import Any
 from pai_kubernetes.manifests.code_archive import code_archive
 from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_pod.code import ARCHIVE
+from pai_pod.given_run import JOB_FILE, OVERRIDES_FILE
+from pai_pod.peers import FILE as PEERS
 from pai_runtime.definitions import RESOLVED
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.pod.code import ARCHIVE
-from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
-from pai_runtime.pod.peers import FILE as PEERS
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.masking import Masks
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pai_pod.image_check import credentials_for
+from pai_pod.image_reference import BadReference, ImageReference, parse_reference
+from pai_pod.registry import Credentials
 from pai_runtime.document.problems import InvalidInput, Location, Problems
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.pod.image_check import credentials_for
-from pai_runtime.pod.image_reference import BadReference, ImageReference, parse_reference
-from pai_runtime.pod.registry import Credentials
 from pai_runtime.task.placeholders import fill, has_secret
 from pai_runtime.task.record import record
 

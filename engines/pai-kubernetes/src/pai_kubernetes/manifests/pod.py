@@ -8,11 +8,11 @@ from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
+from pai_pod.code import CODE
+from pai_pod.port_spec import FIRST
+from pai_pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
 from pai_runtime.job.model import TaskRole
 from pai_runtime.job.ports import unnamed_port
-from pai_runtime.pod.code import CODE
-from pai_runtime.pod.port_spec import FIRST
-from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
 from pai_runtime.task import paths
 from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 from pai_runtime.task.plan import Plan

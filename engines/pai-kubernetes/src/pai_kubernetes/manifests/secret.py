@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_pod.given_run import JOB_FILE
+from pai_pod.image_reference import DOCKER_HUB
 from pai_runtime.document.value import Value
-from pai_runtime.pod.given_run import JOB_FILE
-from pai_runtime.pod.image_reference import DOCKER_HUB
 from pai_runtime.runs.errors import CannotRun
 
 _DOCKER_HUB: Final = "https://index.docker.io/v1/"

@@ -7,29 +7,19 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.fields import mapping, string
 from pai_kubernetes.api.paths import config_maps
 from pai_kubernetes.names import job_config_name
+from pai_pod.given_run import JOB_FILE, OVERRIDES_FILE
+from pai_pod.peers import FILE as PEERS
+from pai_pod.peers import Peers
+from pai_pod.placement import peers_placement
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.host.job_formats import in_version_2
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
-from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment, TaskName
-from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
-from pai_runtime.pod.peers import FILE as PEERS
-from pai_runtime.pod.peers import Peers
-from pai_runtime.pod.placement import peers_placement
+from pai_runtime.plan.planning import job_plugins
 from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import SharedVariables
-
-_NO_PLUGINS = JobPlugins(
-    lambda _: None,
-    lambda: "storage",
-    lambda: "callbacks",
-    lambda _: None,
-    lambda root, problems: in_version_2(root, given_host(None), problems),
-)
-"""What a job uses makes no difference to where its tasks are; its format may."""
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
@@ -42,7 +32,7 @@ def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> S
         changes = Overrides.from_json(json.loads(overrides)) if overrides else NO_OVERRIDES
         root = parse_document(string(data, JOB_FILE), JOB_FILE)
         # Definitions are not looked for: they say nothing of where tasks are.
-        job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
+        job = load_job(root, None, job_plugins(given_host(None)), Problems(), changes)
         return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared
     except (InvalidInput, ValueError, LookupError, RecursionError):
         raise ValueError(
