@@ -44,7 +44,7 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
     requested = found.get("requested")
     asked = requested if isinstance(requested, Mapping) else {}
     memory, seconds = _whole(found.get("memoryPeakMB")), found.get("cpuSeconds")
-    if memory is None or type(seconds) not in (int, float):
+    if memory is None or not isinstance(seconds, (int, float)):
         return None
     return Usage(memory, float(seconds), *(_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu")))
 
