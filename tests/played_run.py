@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pai_runtime.engines.local.reader import LocalRunReader
-from pai_runtime.engines.local.run_lock import lock
+from pai_runtime.runs.run_lock import lock
 from pai_runtime.runs.state import Run, read_run
 from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.task.folder import Folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.engines.finding import open_cluster
+from pai_runtime.engines.finding import open_engine
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from tests.small_cluster import find_plugins_in, install_engine, write_profiles
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _opened(name: str = "lab", policy: Path | None = None) -> object:
-    return open_cluster(name, Host(NO_POLICY, *([read_policy(policy)] if policy else [])))
+    return open_engine(name, Host(NO_POLICY, *([read_policy(policy)] if policy else [])))
 
 
 def test_the_engine_is_given_the_profile_with_all_that_is_written_there(folder: Path) -> None:

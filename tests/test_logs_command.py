@@ -218,8 +218,8 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
     ("args", "message"),
     [
         (["nowhere"], "there is no run 'nowhere'"),
-        (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps lists the runs"),
-        (["broken"], "broken is not the directory of a run: its run.json is invalid"),
+        (["empty"], "cannot read the run empty: it has no run.json; pai-runtime ps lists the runs"),
+        (["broken"], "cannot read the run broken: its run.json is invalid"),
         (["run", "worker/7"], "no task 'worker/7' in run; known: worker/0 to worker/1, server/0"),
         (["run", "../0"], "no task '../0' in run; known:"),
         (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pai_runtime.runs.errors import MayBeLeft
+from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from tests.cluster_commands import NO_GPU, Command, cluster, shown
 from tests.small_cluster import SmallCluster
@@ -46,7 +47,6 @@ FAILED = run_of(
 def test_a_job_is_submitted_and_followed_to_its_exit_status(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
-    cluster.status = 3
     cluster.logs = {("worker/0", "user"): b"one\ntwo", ("worker/1", "user"): b"other\n"}
     cluster.to_come = [run_of(task(0), task(1)), FAILED]
     path = write_job(tmp_path, job(worker={"instances": 2}, parameters={"lr": 1}))
@@ -101,9 +101,9 @@ def test_reasons_without_end_are_not_all_said(tmp_path: Path, cluster: SmallClus
 
 
 def test_a_run_that_goes_on_has_no_summary(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
-    cluster.status, cluster.to_come = 130, [run_of(task(0))]
+    cluster.to_come = [run_of(task(0))]
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
-    assert (status, len(messages.splitlines())) == (130, 1)
+    assert (status, len(messages.splitlines())) == (130, 3)
 
 
 def test_a_run_that_cannot_be_followed_any_more_goes_on(
@@ -112,15 +112,15 @@ def test_a_run_that_cannot_be_followed_any_more_goes_on(
     submit = "tests.small_cluster.SmallRun.submit"
     cluster.to_come = [run_of(task(0))]
 
-    def submitted(*_: object) -> str:
+    def submitted(*_: object) -> RunReader:
         cluster.away = "the connection is lost"
-        return "test-bcdfg"
+        return cluster.open_run("test-bcdfg")
 
     monkeypatch.setattr(submit, submitted)
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert status == 2
     assert "pai-runtime ps test-bcdfg --on lab" in messages
-    assert "nothing was submitted" not in messages
+    assert "nothing was started" not in messages
 
 
 @pytest.mark.parametrize(("interrupted", "expected"), [(True, 130), (False, 2)])
@@ -135,7 +135,7 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert status == expected
     assert "pai-runtime rm test-bcdfg --on lab" in messages
-    assert "nothing was submitted" not in messages
+    assert "nothing was started" not in messages
 
 
 def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
@@ -158,20 +158,13 @@ def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
     assert cluster.known.keys() == {"young", "others", "running", "broken"}
 
 
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_what_is_read_of_a_run_is_kept_in_an_empty_directory(
-    tmp_path: Path,
-    cluster: SmallCluster,
-    shown: Command,
-    is_empty: bool,  # noqa: FBT001 - a column of the table
+def test_where_a_run_is_kept_is_the_business_of_the_engine(
+    tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
-    (tmp_path / "out").mkdir()
-    if not is_empty:
-        (tmp_path / "out" / "other").touch()
     cluster.to_come = [SUCCEEDED]
-    status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab", "--out", "out")
-    assert (status, bool(cluster.submitted)) == ((0, True) if is_empty else (2, False)), messages
-    assert cluster.kept_in == (Path("out") if is_empty else None)
+    assert shown("run", write_job(tmp_path, job()), "--on", "lab", "--out", "out", "--timeout", "2m")[0] == 0
+    ((request, _),) = cluster.submitted
+    assert (request.out, request.timeout) == (Path("out"), 120)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +174,6 @@ def test_what_is_read_of_a_run_is_kept_in_an_empty_directory(
         ["--storage", "data=/data"],
         ["--storage-config", "storages.yaml"],
         ["--env", "HOME"],
-        ["--task", "worker"],
-        ["--timeout", "1h"],
     ],
 )
 def test_options_of_this_machine_are_refused_all_at_once(
@@ -216,7 +207,7 @@ def test_what_the_cluster_cannot_give_is_a_problem_of_the_job(
     assert (status, problem["code"]) == (1, "too-many-gpus")
     assert shown("validate", path)[0] == 0
     status, _, messages = shown("run", path, "--on", "lab")
-    assert (status, "nothing was submitted" in messages) == (2, True)
+    assert (status, "nothing was started" in messages) == (2, True)
     assert cluster.submitted == []
 
 

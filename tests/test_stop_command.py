@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from pai_runtime.engines.local.run_lock import is_unlocked, lock, lock_holder
+from pai_runtime.runs.run_lock import is_unlocked, lock, lock_holder
 from pai_runtime.task.folder import Folder
 from tests.support import PROGRAM, callback, cli, job, write_job
 

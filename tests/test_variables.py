@@ -146,7 +146,7 @@ def test_the_last_words_of_a_python_program_that_is_killed_are_in_the_log(tmp_pa
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
     ended = cli("explain", tmp_path, "worker/0")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"{tmp_path} is not the directory of a run" in ended.stderr
+    assert f"cannot read the run {tmp_path}" in ended.stderr
     PlayedRun(tmp_path, worker=1)
     ended = cli("explain", tmp_path, "worker/7")
     assert (ended.returncode, ended.stdout) == (2, "")

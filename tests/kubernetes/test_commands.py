@@ -230,7 +230,7 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_submitted(
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "jobsets" in ended.stderr
     assert "create" in ended.stderr
-    assert "nothing was submitted" in ended.stderr
+    assert "nothing was started" in ended.stderr
     assert submitted(server) == []
 
 
@@ -294,3 +294,24 @@ def test_a_webhook_that_is_away_for_a_moment_stops_neither_the_check_nor_the_sub
     server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io", times=2)
     ended = cli("run", path, "--on", "lab", "--detach")
     assert (ended.returncode, submitted(server)) == (0, [ended.stdout.strip()]), ended.stderr
+
+
+@pytest.mark.usefixtures("lab")
+def test_what_is_read_of_a_run_is_kept_in_an_empty_directory_or_nothing_is_submitted(
+    server: ApiServer, path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other").touch()
+    ended = cli("run", path, "--on", "lab", "--detach", "--out", "out")
+    assert (ended.returncode, submitted(server)) == (2, []), ended.stderr
+    assert "is not empty" in ended.stderr
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("options", [["--task", "worker"], ["--timeout", "1h"], ["--share"]])
+def test_what_kubernetes_does_not_do_is_refused_with_what_to_use_instead(
+    server: ApiServer, path: Path, options: list[str]
+) -> None:
+    ended = cli("run", path, "--on", "lab", *options)
+    assert (ended.returncode, server.requests) == (2, [])
+    assert f"{options[0]} cannot be used on lab: " in ended.stderr

@@ -176,6 +176,8 @@ class _Parser(argparse.ArgumentParser):
 def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
+    if wanted == "run":
+        import_module(f"{__name__}.run").add_engine_options(commands.choices[wanted], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":
         from pai_runtime.cli.plugin_commands import (  # noqa: PLC0415 - looks for plugins
             DISTRIBUTIONS,

@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     """Return the program's exit status; 127 if it does not exist, 126 if it is not executable, else 2."""
     on, argv = _on_and_program(args)
     try:
-        reader, run = given_run(args.run, on)
+        reader, run = given_run("exec", args.run, on)
         return reader.exec(given_task(reader, run, args.task), argv)
     except NotThere as error:
         say(f"{error}")

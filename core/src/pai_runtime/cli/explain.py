@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 2 if there is no such run or task."""
     try:
-        reader, run = given_run(args.run, args.on)
+        reader, run = given_run("explain", args.run, args.on)
         rows, missing = _rows(reader, given_task(reader, run, args.task))
     except NotThere as error:
         say(f"{error}")

@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
     try:
-        reader, run = given_run(args.run, args.on)
+        reader, run = given_run("logs", args.run, args.on)
         tasks = run.tasks if args.task is None else (given_task(reader, run, args.task),)
         wanted = WantedLogs(
             kind="runtime" if args.runtime else "user",

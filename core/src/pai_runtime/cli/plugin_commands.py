@@ -69,7 +69,7 @@ class _Output:
     @staticmethod
     def failed_tasks(run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
         try:
-            reader, found = given_run(run, on)
+            reader, found = given_run("logs", run, on)
             tasks = found.tasks if task is None else (given_task(reader, found, task_name(task)),)
         except (NotThere, argparse.ArgumentTypeError) as error:
             raise UserError(str(error)) from None

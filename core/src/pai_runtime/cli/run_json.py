@@ -13,15 +13,15 @@ from pai_runtime.terminal.words import last_line
 
 def summary(found: FoundRun) -> dict[str, Any]:
     """Return a run as an entry of a list."""
-    run, named = found.run, {"run" if found.reader.options else "folder": found.reader.named}
+    run, named = found.run, {"folder" if found.reader.folder else "run": found.reader.named}
     if isinstance(run, Unreadable):
         return {**named, "state": found.state, "reason": run.reason}
     return {
         **named,
-        **({"user": run.user} if found.reader.options else {}),
+        **({"user": run.user} if run.user else {}),
         "job": run.job,
         "state": found.state,
-        **({"stopping": run.stopping, "queued": run.queued} if found.reader.options else {}),
+        **({"stopping": run.stopping, "queued": run.queued} if run.user else {}),
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,
@@ -54,7 +54,7 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "since": progress.since if progress else None,
         "heldUntil": progress.held_until if progress else None,
         "release": progress.release if progress else None,
-        **({"node": task.node, "note": task.note} if reader.options else {}),
+        **({"node": task.node, "note": task.note} if run.user else {}),
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,
         "callbackFailures": _callback_failures(reader, task),

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, also for a run that has ended; 2 if there is none, or it cannot be stopped."""
     try:
-        reader, run = given_run(args.run, args.on)
+        reader, run = given_run("stop", args.run, args.on)
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN

@@ -9,23 +9,23 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.interface import Engine
 
 
-def open_cluster(name: str, host: Host) -> "Cluster":
-    """Return the cluster that the profile of this name describes, without contacting it.
+def open_engine(name: str, host: Host) -> "Engine":
+    """Return the engine that the profile of this name describes, without contacting anything.
 
     Raises `InvalidInput`.
     """
     profile = find_profile(name)
     try:
         plugin = _engine(profile, host)
-        cluster: Cluster | None = host.call(plugin, "pai_engine", profile=profile)
+        engine: Engine | None = host.call(plugin, "pai_engine", profile=profile)
     except (Unavailable, PluginError) as error:
         raise _fault(profile, str(error)) from error
-    if cluster is None:
-        raise _fault(profile, f"{plugin.label} opens no cluster: its hook pai_engine returned nothing")
-    return cluster
+    if engine is None:
+        raise _fault(profile, f"{plugin.label} opens no engine: its hook pai_engine returned nothing")
+    return engine
 
 
 def _engine(profile: Profile, host: Host) -> Plugin:

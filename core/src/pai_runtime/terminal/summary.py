@@ -23,7 +23,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     failed = sum(each.count for each in summary.callbacks)
     callbacks = f", but {counted(failed, 'callback', 'callbacks')} failed" if failed else ""
     took = elapsed(run.started, run.ended, run.started)
-    where = f": {command_for(reader, 'logs')}" if reader.options else f" are in {shown_name(reader)}"
+    where = f": {command_for(reader, 'logs')}" if reader.folder is None else f" are in {shown_name(reader)}"
     logs = f"{callbacks}; its logs{where}"
     if summary.failure is not None:
         yield from _failed(reader, summary, summary.failure)

@@ -33,12 +33,22 @@ def short_path(path: Path) -> str:
 
 def command_for(reader: RunReader, command: str, *arguments: str) -> str:
     """Return a command line of ``pai-runtime`` about a run."""
-    return shlex.join(["pai-runtime", command, shown_name(reader), *arguments, *reader.options])
+    return command_on(reader.on, command, shown_name(reader), *arguments)
+
+
+def command_on(on: str, *words: str) -> str:
+    """Return a command line of ``pai-runtime`` on an engine profile, or without one."""
+    return shlex.join(["pai-runtime", *words, *(("--on", on) if on else ())])
 
 
 def shown_name(reader: RunReader) -> str:
-    """Return the name of a run for messages: on a cluster its name, else its short path."""
-    return reader.named if reader.options else short_path(Path(reader.named))
+    """Return the name of a run for messages: the short path of its directory, or its name on a cluster."""
+    return short_path(reader.folder) if reader.folder else reader.named
+
+
+def full_name(reader: RunReader) -> str:
+    """Return the name of a run with the engine profile on which it is."""
+    return f"{reader.named} on {reader.on}" if reader.on else reader.named
 
 
 def counts(states: Iterable[str]) -> str:

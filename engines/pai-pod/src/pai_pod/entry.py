@@ -11,7 +11,6 @@ import sys
 
 from pai_pod.handover import Handover, take_over
 from pai_runtime.supervisor.spawning import has_null, open_standard_streams
-from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.bundle import OWN_VARIABLES, image_environment
 from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
@@ -21,6 +20,7 @@ from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
 from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
+from pai_runtime.task.stop_signals import STOP_SIGNALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

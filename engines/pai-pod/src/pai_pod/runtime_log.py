@@ -27,12 +27,12 @@ from pai_pod.passed import passed_barrier
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.told_variables import state_line, told_line
-from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
 from pai_runtime.task.state import read_state
+from pai_runtime.task.stop_signals import STOP_SIGNALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.tls import client_context, system_trust
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.memfd import ScratchFile
 from pai_runtime.task.record import field, record
 

@@ -21,11 +21,11 @@ from pai_kubernetes.api.messages import (
     warnings_of,
 )
 from pai_kubernetes.api.paths import target_of
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.client import HttpRequest, NotConnected, OpenAnswer
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.plugin.backoff import backoff
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.record import record
 
 SECONDS: Final = 30

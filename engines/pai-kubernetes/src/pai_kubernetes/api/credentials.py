@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.api.access import Login
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.authorization import bearer
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.record import replace
 from pai_runtime.task.regular_file import open_regular
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.record import record
 
 

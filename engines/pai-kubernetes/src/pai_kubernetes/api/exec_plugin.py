@@ -15,9 +15,9 @@ from typing import IO, Any, Final
 from pai_kubernetes.api.access import Login
 from pai_kubernetes.api.times import seconds
 from pai_runtime.document.printable import printable
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.record import field, record
 from pai_runtime.terminal.output import report
 

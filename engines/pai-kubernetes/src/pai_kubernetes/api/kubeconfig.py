@@ -15,9 +15,9 @@ from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed, near_miss
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.authorization import basic, bearer
 from pai_runtime.network.url import split_url
+from pai_runtime.runs.errors import ClusterError
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXTENSION: Final = "client.authentication.k8s.io/exec"

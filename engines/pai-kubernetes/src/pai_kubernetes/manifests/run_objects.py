@@ -7,7 +7,7 @@ from pai_kubernetes import labels
 from pai_kubernetes.manifests.job_config import JobFile
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.model import Job
 from pai_runtime.task.record import record
 
@@ -19,7 +19,7 @@ class RunObjects:
     name: str
     roles: Mapping[str, str]
     job: Job
-    request: ClusterRequest
+    request: RunRequest
     profile: KubernetesProfile
     has_pull_secret: bool
     job_file: JobFile

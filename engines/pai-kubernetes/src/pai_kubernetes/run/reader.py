@@ -1,9 +1,10 @@
 """A run on a cluster, as commands read it and act on it."""
 
 import errno
+import math
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,6 @@ from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
-from pai_kubernetes.run.follow import Follower
 from pai_kubernetes.run.keeping import Keeper
 from pai_kubernetes.run.kept import NOTE, Kept, Seen, kept_at
 from pai_kubernetes.run.logs import Logs
@@ -36,10 +36,9 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_runtime.engines.view import View
 from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, LogReader, TaskVariables
+from pai_runtime.runs.reader import LogName, LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.told_variables import read_told, with_peers
 from pai_runtime.task.record import replace
@@ -47,20 +46,31 @@ from pai_runtime.task.record import replace
 _LINES: Final = 200
 """Number of last lines of a sidecar's log, among which it prints the variables."""
 _MOST_BYTES: Final = 1 << 20
+_REST_OF_PODS: Final = 2.0
+"""Seconds to wait for the nodes to say how containers ended, once the run is over and its logs are read."""
 
 
-class Reader:
+class Reader(RunReader):
     """The run `named`; `kubectl` has the first words of a command line of kubectl.
+
+    What is read of the run while it is followed is kept on this machine, for when the cluster no longer has
+    it: in the empty directory `keep`, or in one of the engine's.
 
     The first request asks the cluster; further ones use watches, so that polling each second does not ask it
     again.
     """
 
     def __init__(
-        self, api: Api, name: str, profile_name: str, *, kubectl: Sequence[str] = ("kubectl",)
+        self,
+        api: Api,
+        name: str,
+        profile_name: str,
+        *,
+        kubectl: Sequence[str] = ("kubectl",),
+        keep: Path | None = None,
     ) -> None:
         self.named = name
-        self.options: tuple[str, ...] = ("--on", profile_name)
+        self.on = profile_name
         self._api = api
         self._kubectl = kubectl
         self._was_asked = False
@@ -73,7 +83,12 @@ class Reader:
         place = kept_at(profile_name, name)
         self._kept = Kept(place) if place is not None else None
         self._seen: Seen | None = None
+        self._keep = keep
         self._keeper: Keeper | None = None
+        self._followed: Run | None = None
+        self._say: Callable[[str], None] = lambda _text: None
+        self._told: set[str] = set()
+        self._settled_at = math.inf
 
     def run(self) -> Run | Unreadable:
         """Return the current state of the run. Raises `ClusterError`."""
@@ -87,32 +102,59 @@ class Reader:
         if isinstance(run, Unreadable):
             return run
         if self._keeper is not None and watched is not None:
+            self._followed = run
             self._keeper.look(run, string(watched.jobset(), "metadata", "uid"))
         may_hold = bool(annotation(watched.jobset(), HOLD)) if watched is not None else self._may_hold
         return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
-    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
-        """Show the run until it is over, or until Ctrl-C; return it and the exit status."""
-        watched = self._watched or self._watch()
-        self._begin_to_keep(view, keep)
-        try:
-            following = Follower(watched, self.run, self._logs, view, self.named, self.options)
-            run, status = following.follow()
-            if self._keeper is not None:
-                self._keeper.end(run, string(watched.jobset(), "metadata", "uid"))
-            return run, status
-        finally:
-            self.close()
+    def follow(self, say: Callable[[str], None]) -> None:
+        """Begin to watch the run, and to keep what is read of it. Raises `ClusterError`."""
+        self._say = say
+        if self._watched is None:
+            self._watch()
+        self._begin_to_keep()
 
-    def _begin_to_keep(self, view: View, keep: Path | None) -> None:
+    def wait(self, seconds: float) -> None:
+        """Wait until an object of the run changes, at most `seconds`; say what cannot be seen of it."""
+        watched = self._watched
+        if watched is None:
+            super().wait(seconds)
+            return
+        watched.changed.wait(seconds)
+        watched.changed.clear()
+        for what, error in list(watched.missing.items()):
+            self._say_once(f"cannot see the {what} of this run: {error}")
+        if left_out := self._logs.left_out():
+            logs = shlex.join(["pai-runtime", "logs", self.named, "TASK", "-f", "--on", self.on])
+            self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._say(text)
+
+    def is_away(self) -> bool:
+        """Return whether the watches get no answer at present."""
+        return self._watched is not None and self._watched.is_away()
+
+    def is_settled(self) -> bool:
+        """Return whether all logs were read, and it is known how containers ended, or has been waited for."""
+        if self._logs.is_more_to_come():
+            return False
+        if self._watched is None or not self._watched.is_ending():
+            return True
+        self._settled_at = min(self._settled_at, time.monotonic() + _REST_OF_PODS)
+        return time.monotonic() >= self._settled_at
+
+    def _begin_to_keep(self) -> None:
         if self._kept is None:
             return
         try:
-            self._kept.begin(keep)
+            self._kept.begin(self._keep)
         except OSError as error:
-            view.say(f"what the tasks write is not kept: {error.filename}: {error.strerror}")
+            self._say(f"what the tasks write is not kept: {error.filename}: {error.strerror}")
             return
-        self._keeper = Keeper(self._kept, self._api, self._pod, self.exit_record, view.say)
+        self._keeper = Keeper(self._kept, self._api, self._pod, self.exit_record, self._say)
         self._logs.on_read = self._keeper.output
 
     def _with_kept(self, run: Run | Unreadable) -> Run | Unreadable:
@@ -131,7 +173,10 @@ class Reader:
         return replace(run, tasks=tuple(tasks), failed_task=failed or run.failed_task)
 
     def close(self) -> None:
-        """End all watches and streams."""
+        """End all watches and streams, and the keeping of a run that was followed."""
+        if self._keeper is not None and self._followed is not None and self._watched is not None:
+            self._keeper.end(self._followed, string(self._watched.jobset(), "metadata", "uid"))
+        self._keeper = None
         if self._watched is not None:
             self._watched.close()
         self._logs.close()
@@ -196,13 +241,13 @@ class Reader:
             return ""
         return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
 
-    def remove(self) -> None:
+    def remove(self) -> int | None:
         """Delete the JobSet, with all that it owns. Raises `CannotRemove`."""
         run = self._ask()
         if isinstance(run, Run) and run.stopping:
             raise CannotRemove("it is being stopped; remove it once its tasks have ended")
         if isinstance(run, Run) and not run.over:
-            command = shlex.join(["pai-runtime", "stop", self.named, *self.options])
+            command = shlex.join(["pai-runtime", "stop", self.named, "--on", self.on])
             raise CannotRemove(f"it is running; stop it first: {command}")
         try:
             path = jobsets(self._api.namespace, self.named)
@@ -214,6 +259,7 @@ class Reader:
                 raise CannotRemove(str(error)) from None
         if self._kept is not None:
             self._kept.remove()
+        return None
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Raise `CannotEnter` with the command line of kubectl that enters the task."""

@@ -239,7 +239,7 @@ class Watched:
 
 def no_such_run(name: str, api: Api) -> Unreadable:
     """Return the error that there is no run of this name."""
-    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}")
+    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}", is_missing=True)
 
 
 def _uid(document: Mapping[str, Any]) -> str:

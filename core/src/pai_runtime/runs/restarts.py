@@ -1,4 +1,4 @@
-"""Events of a followed run that are worth a line: restarts, of it and of its tasks. Pure."""
+"""The restarts of a followed run and of its tasks, each worth a line. Pure."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,8 @@ from pai_runtime.runs.state import Run, RunTask
 _MOST_NAMED = 10
 
 
-def news(before: Run, now: Run) -> Iterator[str]:
-    """Yield a line for each event since `before`."""
+def restarts(before: Run, now: Run) -> Iterator[str]:
+    """Yield a line for each restart since `before`."""
     if now.retries > before.retries:
         failed = [task for task in before.tasks if task.state == "failed"]
         first = min(failed, key=lambda task: task.ended or 0.0, default=None)
@@ -16,13 +16,13 @@ def news(before: Run, now: Run) -> Iterator[str]:
         yield f"{why}the job is restarted ({_times(now.retries)} so far)"
         return
     earlier = {task.name: task for task in before.tasks}
-    restarted = [task for task in now.tasks if task.name in earlier and _again(earlier[task.name], task)]
-    for task in restarted[:_MOST_NAMED]:
+    again = [task for task in now.tasks if task.name in earlier and _again(earlier[task.name], task)]
+    for task in again[:_MOST_NAMED]:
         note = earlier[task.name].note.partition(";")[0]  # not that it is going to be
         why = f": {note}" if note else ""
         yield f"task {task.name} is started again ({_times(task.retries - now.retries)} so far){why}"
-    if len(restarted) > _MOST_NAMED:
-        yield f"and {len(restarted) - _MOST_NAMED} more tasks are started again"
+    if len(again) > _MOST_NAMED:
+        yield f"and {len(again) - _MOST_NAMED} more tasks are started again"
 
 
 def _again(before: RunTask, now: RunTask) -> bool:

@@ -5,25 +5,24 @@ import os
 import stat
 from pathlib import Path
 
-from pai_runtime.engines.local.run_lock import lock
-from pai_runtime.job.model import Job
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.names import LOCK, RUNS
+from pai_runtime.runs.run_lock import lock
 from pai_runtime.task.folder import Folder
 
 
 class RunFolder:
     """The directory of a new run: `out`, which must be empty or missing, or ``.pai-runs/<job>-<n>``.
 
-    It is locked until `unlock`. Other users cannot look into it unless it is `shared`.
+    Raises `CannotRun`. It is locked until `unlock`. Other users cannot look into it unless it is `shared`.
     """
 
-    def __init__(self, job: Job, out: Path | None, *, shared: bool = False) -> None:
+    def __init__(self, job: str, out: Path | None, *, shared: bool = False) -> None:
         self._made: list[Path] = []
         self._mode = 0o777 if shared else 0o700
         self._lock = -1
         try:
-            self.path = self._given(out) if out is not None else self._numbered(job.name)
+            self.path = self._given(out) if out is not None else self._numbered(job)
             self._claim(self.path)
         except CannotRun:
             self._take_back()
