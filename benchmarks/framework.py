@@ -36,8 +36,8 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.job.build import build_job
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment
-from pai_pod.framework import read_framework
-from pai_pod.placement import framework_placement
+from pai_openpai.framework import read_framework
+from pai_openpai.placement import framework_placement
 
 framework = read_framework(Path(sys.argv[1]).read_bytes())
 none = JobPlugins(lambda _: None, lambda _: {}, str, str, lambda _: None, lambda root, _: root)

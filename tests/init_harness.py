@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from pai_pod.port_check import taken_ports
-from pai_pod.port_spec import END, FIRST, hashed_port
+from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.engines.local import ports as local_ports
 from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, cli, job

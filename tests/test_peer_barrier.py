@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_pod import peer_barrier
-from pai_pod.barrier import BarrierFailed
+from pai_pod.errors import BarrierFailed
 from pai_pod.peer_barrier import (
     LONGEST_PAUSE,
     MOST_MISSED,

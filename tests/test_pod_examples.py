@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pai_pod.init_config import BUILT_IN
+from pai_pod.init_steps import BUILT_IN
 from pai_runtime.document.schemas import package_schema
 from tests.pods import example_pod
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pai_pod.framework import BadFramework, Framework, read_framework
-from pai_pod.placement import UnknownTask, framework_placement, own_task, single_placement
+from pai_openpai.framework import BadFramework, Framework, read_framework
+from pai_openpai.placement import framework_placement
+from pai_pod.placement import UnknownTask, own_task, single_placement
 from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

@@ -15,6 +15,7 @@ from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.names import RUNS, NoSuchRun
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.runs.usage import over_request
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
@@ -26,6 +27,7 @@ from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
+    over_request_line,
     retries,
     shown_name,
     task_counts,
@@ -171,4 +173,6 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
     yield from note_lines(run.tasks)
+    if over := list(over_request(reader, run)):
+        yield over_request_line(over)
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

@@ -8,6 +8,7 @@ from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.usage import usage_in
 from pai_runtime.terminal.words import last_line
 
 
@@ -41,6 +42,7 @@ def details(found: FoundRun) -> dict[str, Any]:
 
 
 def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None) -> dict[str, Any]:
+    usage = usage_in(reader.exit_record(task)) if task.over else None
     return {
         "role": task.role,
         "index": task.index,
@@ -58,6 +60,7 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,
         "callbackFailures": _callback_failures(reader, task),
+        "usage": usage.to_json() if usage else None,
     }
 
 

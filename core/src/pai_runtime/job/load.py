@@ -13,6 +13,7 @@ from pai_runtime.job.folded_commands import warn_of_folded_commands
 from pai_runtime.job.model import Job, RoleUses, TaskRole, is_reference
 from pai_runtime.job.no_effect import warn_of_no_effect
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
+from pai_runtime.job.peer_variables import warn_of_unknown_tasks
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.ports import port_counts
 from pai_runtime.job.references import References, Renderer
@@ -58,7 +59,9 @@ def load_job(
     warn_of_no_effect(job, plugins, problems)
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
-    return _completed(job, _position(secrets) or in_job, plugins, problems)
+    job = _completed(job, _position(secrets) or in_job, plugins, problems)
+    warn_of_unknown_tasks(job, problems)
+    return job
 
 
 def load_task(

@@ -114,6 +114,7 @@ def _load_the_end(plan: Plan) -> None:
     """Import what the end of this task needs: the task may remove our files, as on a pod's volume."""
     import pai_runtime.supervisor.oom
     import pai_runtime.supervisor.recording
+    import pai_runtime.supervisor.usage
     import pai_runtime.task.removal
 
     if plan.steps_of("analysis"):
@@ -139,5 +140,6 @@ def load_all() -> None:
     import pai_runtime.supervisor.resuming
     import pai_runtime.supervisor.services
     import pai_runtime.supervisor.sessions
+    import pai_runtime.supervisor.usage
     import pai_runtime.task.removal
     import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these

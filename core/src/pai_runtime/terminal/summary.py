@@ -10,7 +10,7 @@ from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import command_for, counts, shown_name, some, tail
+from pai_runtime.terminal.words import command_for, counts, over_request_line, shown_name, some, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -39,16 +39,23 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"the job was cancelled after {took}{logs}"
     if failed:
         yield from _failed_callbacks(reader, summary.callbacks, failed)
-    if run.retries:
-        yield f"  the job was restarted {_times(run.retries)}"
+    yield from _of_tasks(summary)
+    if summary.failure is not None:
+        yield f"  the run took {took}"
+
+
+def _of_tasks(summary: Summary) -> Iterator[str]:
+    """Yield what was notable of tasks, however the job ended."""
+    if summary.over_request:
+        yield f"  {over_request_line(summary.over_request)}"
+    if summary.run.retries:
+        yield f"  the job was restarted {_times(summary.run.retries)}"
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
         yield f"  restarted: {some(restarted)}"
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
         yield f"  services during the run: {some(found)}"
-    if summary.failure is not None:
-        yield f"  the run took {took}"
 
 
 def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:

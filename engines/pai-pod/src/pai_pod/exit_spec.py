@@ -1,12 +1,9 @@
 """The cluster's exit spec, which the platform mounts into the init container only."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import MutableMapping
 
 from pai_pod.config_files import find_file, read_text
 from pai_pod.directories import Directories
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.task.exit_codes import MOST_CODE, UNEXPLAINED
 from pai_runtime.task.folder import Folder
 
 NAME = "runtime-exit-spec.yaml"
@@ -23,23 +20,3 @@ def leave_exit_spec(environment: MutableMapping[str, str], directories: Director
         runtime.write(NAME, read_text(path), sync=False)
         if not environment.get(VARIABLE):
             environment[VARIABLE] = str(directories.runtime / NAME)
-
-
-def listed_codes(directories: Directories) -> tuple[int, ...]:
-    """Return the exit codes in the exit spec and the one for all others, in order.
-
-    Faults of the spec are reported by the plugin that matches its rules.
-    """
-    path = find_file(directories.configs, NAME)
-    try:
-        entries = read_document(path).data if path is not None and path.is_file() else None
-    except InvalidInput:
-        entries = None
-    return tuple(sorted({*_codes(entries), UNEXPLAINED}))
-
-
-def _codes(entries: object) -> Iterator[int]:
-    for entry in entries if isinstance(entries, list) else ():
-        code = entry.get("containerExitCode", entry.get("code")) if isinstance(entry, Mapping) else None
-        if type(code) is int and 0 < code <= MOST_CODE:
-            yield code

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from pai_pod.built_in import Pod
 from pai_pod.code import given_code
 from pai_pod.errors import InitFailed
 from pai_pod.handover import Handover, hand_over
 from pai_pod.init_process import run_init_steps
 from pai_pod.pod_secrets import platform_secrets
+from pai_pod.steps import Pod
 from pai_pod.volume import open_to_all
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder

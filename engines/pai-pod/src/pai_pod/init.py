@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pai_pod.built_in import RENDERER, Made, Pod
 from pai_pod.bundle_copy import bundle_on_its_way
 from pai_pod.directories import BadDirectory, Directories, pod_directories
 from pai_pod.errors import InitFailed, reason
@@ -31,6 +30,9 @@ from pai_pod.handing_over import hand_over_task, left_variables
 from pai_pod.init_config import read_init_plugins
 from pai_pod.init_log import InitLog
 from pai_pod.init_plugins import run_init_plugin
+from pai_pod.init_steps import RENDERER
+from pai_pod.made import Made
+from pai_pod.steps import GivenCommand, LoadedJob, PlannedTask, Pod
 from pai_pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_pod.volume import keep_from_others, open_to_all, remove_leftovers
@@ -129,13 +131,15 @@ def _init(
         made = Made()
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
-        if made.draft is None:
+        loaded, task, given = made.of(LoadedJob), made.of(PlannedTask), made.of(GivenCommand)
+        if loaded is None or task is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
                 INIT_FAILED,
                 f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
-        hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
+        command = given.command if given else None
+        hand_over_task(pod, task.draft.plan(command, left_variables(pod)), loaded.secrets)
         place_bundle()
         log.say("init has succeeded: the task can start")
 

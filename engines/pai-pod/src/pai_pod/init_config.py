@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pai_pod.built_in import INIT_PLUGINS, USUAL, USUAL_WITH_PEERS
 from pai_pod.config_files import given_document
 from pai_pod.directories import Directories
+from pai_pod.init_steps import BUILT_IN, USUAL, USUAL_WITH_PEERS, brought_step
 from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
@@ -14,15 +14,12 @@ from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
 from pai_runtime.task.record import field, record
 
-BUILT_IN: Final = tuple(INIT_PLUGINS)
-"""The names of the runtime's own init plugins."""
-
 HOOK: Final = "pai_init_container"
 
 
 @record(frozen=True)
 class InitPlugin:
-    """One init plugin: one of `BUILT_IN` by name, a `command`, or an installed plugin.
+    """One init plugin: a step (`pai_pod.init_steps`) by name, a `command`, or an installed plugin.
 
     `label` is its name in messages.
     """
@@ -63,7 +60,7 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
             message = "an init plugin with a command takes no parameters; put them into the command line"
             problems.add(_problem("parameters-of-command", message, at))
         return InitPlugin(name, label, command=command)
-    if name in BUILT_IN:
+    if name in BUILT_IN or _is_brought(name, host):
         if parameters:
             problems.add(_problem("unknown-parameters", f"{name} takes no parameters", at))
         return InitPlugin(name, label)
@@ -72,6 +69,14 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
         given = item.get("parameters") if parameters else None
         check_parameters(plugin, parameters, problems, (given or item).at)
     return InitPlugin(name, label, plugin=plugin, parameters=parameters)
+
+
+def _is_brought(name: str, host: Host) -> bool:
+    """Return whether an installed distribution brings a step of this name, which the policy may refuse."""
+    try:
+        return brought_step(name, host) is not None
+    except Unavailable:
+        return True
 
 
 def _installed(name: str, at: Location, host: Host, problems: Problems) -> Plugin | None:

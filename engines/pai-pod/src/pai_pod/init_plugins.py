@@ -1,9 +1,11 @@
 """Execution of one init plugin: the runtime's own, a command, or an allowed plugin."""
 
-from pai_pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
 from pai_pod.errors import InitFailed
 from pai_pod.init_config import HOOK, InitPlugin
+from pai_pod.init_steps import OF_FRAMEWORKS, PEER_BARRIER, run_step
+from pai_pod.made import Made
 from pai_pod.peers import FILE
+from pai_pod.steps import Pod
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
@@ -15,7 +17,7 @@ def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
         pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made
-    if plugin.name == "peerBarrier" and plugin.command is None and pod.peers is None:
+    if plugin.name == PEER_BARRIER and plugin.command is None and pod.peers is None:
         pod.log.say(f"{plugin.label} is skipped: there is no {FILE} in the configuration of this pod")
         return made
     pod.log.say(plugin.label)
@@ -25,7 +27,7 @@ def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
         elif plugin.plugin is not None:
             _call(plugin.plugin, plugin, pod)
         else:
-            return INIT_PLUGINS[plugin.name](pod, made)
+            return run_step(plugin.name, pod, made)
     except InitFailed as error:
         raise InitFailed(error.code, *(f"{plugin.label}: {line}" for line in error.lines)) from None
     return made

@@ -8,8 +8,8 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
-from pai_pod.built_in import Pod
 from pai_pod.errors import InitFailed
+from pai_pod.steps import Pod
 from pai_pod.stopping import Stopped, end
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.exit_codes import INIT_FAILED, RUNTIME_ERROR

@@ -17,8 +17,8 @@ import socket
 from functools import partial
 from pathlib import Path
 
-from pai_pod.barrier import BarrierFailed
-from pai_pod.framework import is_address
+from pai_pod.addresses import is_address
+from pai_pod.errors import BarrierFailed
 from pai_runtime.document.printable import printable
 from pai_runtime.network.deadline import Deadline, within
 from pai_runtime.plugin.backoff import backoff

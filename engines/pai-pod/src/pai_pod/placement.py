@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from itertools import count
 
-from pai_pod.framework import BadFramework, is_address
+from pai_pod.addresses import pod_address
 from pai_pod.peers import FILE
-from pai_pod.port_spec import END, FIRST, hashed_port
+from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.job.ports import port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
@@ -17,18 +16,15 @@ from pai_runtime.task.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from pai_pod.framework import Framework, FrameworkRole, FrameworkTask
     from pai_pod.peers import Peers
-    from pai_runtime.job.model import Job, TaskRole
+    from pai_runtime.job.model import Job
     from pai_runtime.plan.environment import TaskName
     from pai_runtime.task.plan import Variable
 
 _ROLE = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
 _INDEX = ("FC_TASK_INDEX", "PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")
-_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses for documentation (RFC 5737, RFC 3849), which the default route serves."""
 
 
 class UnknownTask(ValueError):
@@ -55,31 +51,6 @@ def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
     return found[0], int(told)
 
 
-def framework_placement(
-    framework: Framework,
-    job: Job,
-    environment: Mapping[str, str],
-    folder: str,
-    listed_codes: tuple[int, ...] | None = None,
-) -> Placement:
-    """Return the placement of all tasks for which FrameworkController has made pods. Raises `UnknownTask`.
-
-    Unknown values of other tasks are left out; a pod knows its own UID and address. Raises `BadFramework` if
-    the object is not one of this job.
-    """
-    own = own_task(job, environment)
-    places = {}
-    for role, of_framework in _pairs(framework, job):
-        for index, task in enumerate(of_framework.tasks):
-            name = role.name, index
-            known = _own(task, environment) if name == own else task
-            ports = of_framework.ports.ports(index, known.pod_uid)
-            if name == own and len(ports) < len(of_framework.ports.labels):
-                raise UnknownTask("FC_POD_UID: expected the UID of this pod, found nothing")
-            places[name] = TaskPlace(known.host, ports, folder)
-    return replace(_placement(environment, places), listed_codes=listed_codes)
-
-
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
     """Return the placement of a job's only task in a pod without FrameworkController. Raises `UnknownTask`.
 
@@ -95,8 +66,8 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
     pod = environment.get("POD_NAME") or os.uname().nodename
     start = hashed_port(pod, "", 0, FIRST, END - sum(port_counts(role).values()))
     ports = task_ports(job, role, 0, iter(range(start, END)))
-    place = TaskPlace(_pod_address(environment), ports, folder)
-    return replace(_placement(environment, {own: place}), optional_storages=True)
+    place = TaskPlace(pod_address(environment), ports, folder)
+    return replace(told_placement(environment, {own: place}), optional_storages=True)
 
 
 def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
@@ -132,7 +103,8 @@ def peers_placement(
     return Placement(peers.framework, peers.user, places)
 
 
-def _placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPlace]) -> Placement:
+def told_placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPlace]) -> Placement:
+    """Return a placement in a pod whose environment says how the run and its user are called."""
     framework, user = environment.get("PAI_FRAMEWORK_NAME", ""), environment.get("PAI_USER_NAME", "")
     return Placement(framework, user, places, told_by_platform=True)
 
@@ -141,45 +113,3 @@ def _told(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, 
     """Return the first variable that is set, and its value; else the first one, and an empty value."""
     name = next((name for name in names if environment.get(name)), names[0])
     return name, environment.get(name, "")
-
-
-def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, FrameworkRole]]:
-    """Yield each role of the job with its counterpart in the Framework. Raises `BadFramework`."""
-    found = {role.name: (number, role) for number, role in enumerate(framework.roles)}
-    for role in job.roles.values():
-        name = framework_name(role.name)
-        if name not in found:
-            raise BadFramework(f"spec.taskRoles: expected one named '{name}' for the job's '{role.name}'")
-        number, of_framework = found.pop(name)
-        tasks = len(of_framework.tasks)
-        if tasks != role.instances:
-            instances = f"{role.instances}, the instances of the job's '{role.name}'"
-            raise BadFramework(f"spec.taskRoles[{number}].taskNumber: {unexpected(instances, str(tasks))}")
-        yield role, of_framework
-    for name, (number, _) in found.items():
-        expected = f"the name of a task role of the job ({listed(list(job.roles))})"
-        raise BadFramework(f"spec.taskRoles[{number}].name: {unexpected(expected, repr(name))}")
-
-
-def _own(task: FrameworkTask, environment: Mapping[str, str]) -> FrameworkTask:
-    """Return this pod's task, of which the Framework may not know yet, or know only an earlier pod."""
-    uid = environment.get("FC_POD_UID") or task.pod_uid
-    if task.host is not None and task.pod_uid == uid:
-        return task
-    return replace(task, host=_pod_address(environment), pod_uid=uid)
-
-
-def _pod_address(environment: Mapping[str, str]) -> str | None:
-    """Return the address of this pod, from the environment or the route to others; nothing is sent."""
-    told = environment.get("POD_IP", "")
-    if is_address(told):
-        return told
-    for family, elsewhere in _ELSEWHERE:
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((elsewhere, 9))
-                address: str = probe.getsockname()[0]
-        except OSError:
-            continue
-        return address
-    return None

@@ -9,7 +9,7 @@ from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, sche
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_pod.code import CODE
-from pai_pod.port_spec import FIRST
+from pai_pod.ports import FIRST
 from pai_pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
 from pai_runtime.engine import Plan, TaskRole
 from pai_runtime.job.ports import unnamed_port

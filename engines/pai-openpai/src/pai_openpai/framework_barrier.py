@@ -1,4 +1,4 @@
-"""The Framework barrier: a task starts only when all tasks of its job have a pod, and so an address.
+"""The step of the Framework barrier: a task starts only when all of its job have a pod, and so an address.
 
 It also brings the Framework object, from which each task learns where the others are.
 """
@@ -9,7 +9,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pai_pod.api_server import SERVICE_ACCOUNT, ApiError, get_object
+from pai_openpai.api_server import SERVICE_ACCOUNT, ApiError, get_object
+from pai_openpai.framework import read_framework
+from pai_openpai.framework_job import FRAMEWORK_FILE, FrameworkJob, framework_uid
+from pai_pod.errors import BarrierFailed, InitFailed
+from pai_pod.steps import Pod
 from pai_runtime.document.printable import printable
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.plugin.backoff import backoff
@@ -18,6 +22,8 @@ from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT, INIT_REFUSED, INIT_UN
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from pai_openpai.framework import Framework
 
 SECONDS = 600.0
 """Timeout of the barrier in seconds, whatever fails."""
@@ -37,14 +43,6 @@ _HINTS = {
 _MOST_NAMES = 5
 _RESOURCE = "frameworks.frameworkcontroller.microsoft.com"
 _FRAMEWORKS = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/{}/frameworks"
-
-
-class BarrierFailed(Exception):
-    """The exception for a failed barrier; `code` is the exit code of the init container."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def _uniform(low: float, high: float) -> float:
@@ -149,3 +147,20 @@ class _Look:
         more = f" and {len(waiting) - _MOST_NAMES} more" if len(waiting) > _MOST_NAMES else ""
         of = f" of {tasks}" if tasks.isdecimal() else ""
         return f"{len(waiting)}{of} tasks have no address yet: {printable(names)}{more}"
+
+
+def run(pod: Pod) -> FrameworkJob:
+    """Get the Framework object, once all tasks have an address if they start together."""
+    framework: Framework | None = None
+
+    def missing(document: bytes) -> list[str]:
+        nonlocal framework
+        framework = read_framework(document, framework_uid(pod))
+        return framework.missing()
+
+    try:
+        document = wait_for_framework(pod.environment, missing, pod.log.say)
+    except BarrierFailed as error:
+        raise InitFailed(error.code, str(error)) from None
+    pod.init.write(FRAMEWORK_FILE, document.decode("utf-8", "replace"), sync=False)
+    return FrameworkJob(framework or read_framework(document, framework_uid(pod)))

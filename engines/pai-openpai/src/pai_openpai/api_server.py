@@ -16,7 +16,7 @@ from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import NoAnswer
 from pai_runtime.network.client import Bounds, Client, HttpRequest
 from pai_runtime.network.tls import client_context
-from pai_runtime.task import fast_json
+from pai_runtime.task import fast_json, paths
 from pai_runtime.task.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from pai_runtime.network.answer import Answer
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""The directory with the token of a pod's service account and the API server's CA certificate."""
+SERVICE_ACCOUNT = Path(paths.SERVICE_ACCOUNT)
 
 MOST_BYTES = 32 << 20
 """Maximum size of an object; by default, etcd keeps none of more than 1.5 MiB."""

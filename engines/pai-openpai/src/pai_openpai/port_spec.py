@@ -11,17 +11,13 @@ port check tells the task whose ports collide.
 
 from __future__ import annotations
 
-import hashlib
-
-from pai_pod.framework_field import Field
+from pai_openpai.framework_field import Field
+from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-FIRST, END = 15000, 40000
-"""The default range of hashed ports, whose end is exclusive."""
 
 _MOST_PER_LABEL = 1000
 """Maximum number of ports per label, as in a job file."""
@@ -56,13 +52,6 @@ class PortSpec:
                 numbers = range(each.count)
                 found[label] = tuple(hashed_port(pod_uid, label, n, self.first, self.end) for n in numbers)
         return found
-
-
-def hashed_port(pod: str, label: str, number: int, first: int, end: int) -> int:
-    """Return the port with a number, from 0, of a label; `pod` is the UID of the task's pod."""
-    text = f"[{pod}][{label}][{number}]".encode(errors="surrogateescape")
-    digest = hashlib.md5(text, usedforsecurity=False).hexdigest()
-    return (int(digest[:12], 16) + int(digest[12:24], 16) + int(digest[24:], 16)) % (end - first) + first
 
 
 def read_port_spec(annotation: Field, tasks: int) -> PortSpec:

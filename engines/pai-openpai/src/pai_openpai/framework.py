@@ -7,11 +7,11 @@ tasks.
 from __future__ import annotations
 
 import binascii
-import socket
 import zlib
 
-from pai_pod.framework_field import BadFramework, Field
-from pai_pod.port_spec import PortSpec, read_port_spec
+from pai_openpai.framework_field import BadFramework, Field
+from pai_openpai.port_spec import PortSpec, read_port_spec
+from pai_pod.addresses import is_address
 from pai_runtime.document.amounts import size_text
 from pai_runtime.task.record import record
 
@@ -157,14 +157,3 @@ def _decompressed(field: Field) -> bytes:
         found = f"more than {size_text(MOST_BYTES)}" if is_large else "only a part of it"
         raise field.bad(f"expected gzip in base64, found {found}")
     return unpacked
-
-
-def is_address(text: str) -> bool:
-    """Return whether a text is an IPv4 or IPv6 address."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, text)
-        except (OSError, ValueError):
-            continue
-        return True
-    return False
