@@ -124,7 +124,7 @@ def test_an_engine_that_the_policy_does_not_list_is_refused_before_it_is_importe
     policy.write_text(
         f"policyVersion: 1\nplugins: [{{id: {ID}, distribution: one-cluster, versions: '*'}}]\n"
     )
-    assert _opened(policy=policy)
+    assert _opened(policy=policy).cannot
 
 
 def test_of_two_engines_for_a_profile_the_one_that_is_allowed_opens_it(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_of_two_engines_for_a_profile_the_one_that_is_allowed_opens_it(folder: P
     policy = folder / "policy.yaml"
     allowed = {"id": "org.example.other", "distribution": "other-cluster", "versions": "*"}
     policy.write_text(json.dumps({"policyVersion": 1, "plugins": [allowed]}))
-    assert _opened(policy=policy)
+    assert _opened(policy=policy).cannot
     assert "one_cluster" not in sys.modules
 
 
@@ -141,7 +141,7 @@ def test_what_an_engine_prints_is_no_part_of_the_output(
 ) -> None:
     code = OPENS.replace("    engine = C", "    print('opened')\n    engine = C")
     install_engine(folder, f"print('imported')\n{code}")
-    assert _opened()
+    assert _opened().cannot
     assert capfd.readouterr() == ("", "imported\nopened\n")
 
 
