@@ -13,6 +13,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use, UserError
+from tests.init_harness import USES, PodFolder, api_server, framework, framework_variables, pod_job
 from tests.job_harness import all_plans, build, parameter_problems, validated
 from tests.support import cli, job, write_job
 
@@ -191,6 +192,18 @@ def test_tasks_meet_at_a_port_that_no_other_task_or_program_has() -> None:
     ports = [port for plan in plans.values() for each in plan.ports.values() for port in each]
     assert len(ports) == len(set(ports)) == 6
     assert all(plan.ports.keys() == {"ssh", "http", "distributed"} for plan in plans.values())
+
+
+def test_on_openpai_tasks_meet_at_a_port_that_the_platform_knows(tmp_path: Path, tell: Telling) -> None:
+    pod = PodFolder(tmp_path, **framework_variables("worker", 1), USER_CMD="true")
+    given = pod_job(worker={"instances": 2}, extras={USES: [{"plugin": "distributed"}]})
+    with api_server(framework(given)) as url:
+        ended = pod.init(KUBE_APISERVER_ADDRESS=url)
+    assert ended.returncode == 0, ended.stderr
+    assert pod.plan["ports"].keys() == {"ssh", "http"}
+    told = json.loads((pod.volume / "runtime.d/shared.json").read_text())["peers"]
+    found = tell({"worker": 2}, "worker", 1, told)
+    assert found["JAX_COORDINATOR_ADDRESS"] == f"10.0.0.0:{told['PAI_PORT_LIST_worker_0_http']}"
 
 
 def test_one_line_in_a_job_is_enough(tmp_path: Path) -> None:

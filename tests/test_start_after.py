@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,16 @@ def told(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
         monkeypatch.setenv(f"PAI_PORT_LIST_server_{index}_http", str(port))
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+@pytest.fixture
+def deaf() -> Iterator[socket.socket]:
+    """A socket at whose port nobody answers, until it listens."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        yield deaf
+
+
+def port_of(server: socket.socket) -> int:
+    return int(server.getsockname()[1])
 
 
 def test_the_plugin_holds_what_its_manifest_declares() -> None:
@@ -51,28 +58,27 @@ def test_a_task_waits_for_a_server_that_is_slow(tmp_path: Path) -> None:
     assert "worker/0 | 200" in ended.stdout
 
 
-def test_it_waits_until_the_tasks_of_the_role_answer_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as first, socket.socket() as second:
-        second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        second.bind(("127.0.0.1", late))
-        told(monkeypatch, first.getsockname()[1], late)
+def test_it_waits_until_the_tasks_of_the_role_answer_all(
+    monkeypatch: pytest.MonkeyPatch, deaf: socket.socket
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        told(monkeypatch, port_of(first), port_of(deaf))
         waiting = threading.Thread(target=pai_task_starts, args=(use(), task(servers=2)))
         waiting.start()
         first.accept()[0].close()  # it has come to the first one, and the second does not listen yet
         assert waiting.is_alive()
-        second.listen()
+        deaf.listen()
         waiting.join()
 
 
-def test_whoever_does_not_answer_in_time_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    told(monkeypatch, port)
+def test_whoever_does_not_answer_in_time_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, deaf: socket.socket
+) -> None:
+    told(monkeypatch, port_of(deaf))
     with pytest.raises(UserError) as caught:
         pai_task_starts(use(timeout_minutes=0.001), task())
-    assert f"server/0 did not answer at 127.0.0.1:{port} within 0.06 seconds: Connection refused" in str(
-        caught.value
-    )
+    said = f"server/0 did not answer at 127.0.0.1:{port_of(deaf)} within 0.06 seconds: Connection refused"
+    assert said in str(caught.value)
 
 
 def test_a_task_whose_server_never_answers_fails_before_its_command(tmp_path: Path) -> None:
@@ -91,15 +97,15 @@ def test_a_task_whose_server_never_answers_fails_before_its_command(tmp_path: Pa
     assert any("server/0 did not answer" in line for line in runtime_log(tmp_path / "run/worker/0"))
 
 
-def test_tasks_of_the_role_itself_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, free_port())
+def test_tasks_of_the_role_itself_do_not_wait(monkeypatch: pytest.MonkeyPatch, deaf: socket.socket) -> None:
+    told(monkeypatch, port_of(deaf))
     pai_task_starts(use(), task("server"))
 
 
 def test_a_port_can_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("PAI_HOST_IP_server_0", "127.0.0.1")
-        pai_task_starts(use(port=server.getsockname()[1]), task())
+        pai_task_starts(use(port=port_of(server)), task())
 
 
 def test_a_port_that_the_other_has_not_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

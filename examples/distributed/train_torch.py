@@ -44,5 +44,6 @@ for epoch in range(start, args.epochs):
         torch.save(state, checkpoint.with_suffix(".new"))
         checkpoint.with_suffix(".new").rename(checkpoint)  # whole, whenever this process ends
         print(f"epoch {epoch}: loss {loss.item() / world:.6f}")
+    distributed.barrier()  # nobody begins an epoch before the one before it is saved
 
 distributed.destroy_process_group()

@@ -159,7 +159,9 @@ def test_output_that_cannot_be_read_is_said_at_once_and_in_the_summary(
 def test_a_detached_run_is_listed_read_explained_and_stopped(
     server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = cli("run", path, "--on", "lab", "--detach")
+    document = yaml.safe_load(path.read_text())
+    document["extras"] = {"com.microsoft.pai.runtimeplugin": [{"plugin": "distributed"}]}
+    ended = cli("run", write_job(path.parent, document), "--on", "lab", "--detach")
     assert ended.returncode == 0, ended.stderr
     name = ended.stdout.strip()
     assert submitted(server) == [name]
@@ -182,6 +184,7 @@ def test_a_detached_run_is_listed_read_explained_and_stopped(
     explained = cli("explain", name, "worker/0", "--on", "lab").stdout
     assert re.search(r"^platform +PAI_TASK_INDEX=0$", explained, re.MULTILINE)
     assert re.search(rf"PAI_HOST_IP_worker_1={name}-worker-0-1\.{name}$", explained, re.MULTILINE)
+    assert re.search(r"PAI_PORT_LIST_worker_1_distributed=15002$", explained, re.MULTILINE)
 
     assert cli("rm", name, "--on", "lab").returncode == 2
     assert cli("stop", name, "--on", "lab").returncode == 0
