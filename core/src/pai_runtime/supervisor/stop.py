@@ -30,11 +30,16 @@ class Stop:
         self.signal: int | None = None
         self.at_once = False
         self._told_at = FOREVER
-        self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
+        self._began = time.monotonic()
+        self._timeout_at = self._began + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
         on_stop_signals(self._tell)
         # Whoever starts us blocks them, so that none is lost before we listen.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+    def limit(self, timeout: float) -> None:
+        """Apply another timeout, in seconds from the start; the shorter one takes precedence."""
+        self._timeout_at = min(self._timeout_at, self._began + timeout)
 
     def reason(self) -> StopReason | None:
         """Return the reason to stop, the earlier one if there are two; None if there is none yet."""

@@ -42,6 +42,8 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
         inputs = read_inputs(folder, options)
     except (OSError, ValueError, RecursionError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder.where} cannot be run: {error}", options)
+    if inputs.plan.timeout:
+        stop.limit(inputs.plan.timeout)
     try:
         task = set_up(inputs, folder, stop)
     except (OSError, CannotStart) as error:

@@ -40,7 +40,7 @@ _NO_SUFFIX = "0" * 8
 _CANNOT: Final = {
     "--share": "what is kept of a run on a cluster is for its user alone",
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
-    "--timeout": "limit the command itself, such as: timeout 2h COMMAND",
+    "--timeout": "set extras.timeout in the job, such as 2h",
     "--isolation": "each task has a container of its own",
     "--env": "give values by --set, or as secrets of the job",
     "--storage": "the storages of a cluster are in its engine profile",

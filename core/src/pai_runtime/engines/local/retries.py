@@ -28,7 +28,7 @@ class Retries:
         """Prepare a task that failed with `code` for another attempt; return whether there is one."""
         most = 0 if self._job.gang else self._job.roles[task.name[0]].retries
         number = task.attempt.of_task + 1
-        if number > most or time.monotonic() >= self._deadline or self._is_permanent(task, code):
+        if number > most or self._is_over(task) or self._is_permanent(task, code):
             return False
         self._say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
@@ -42,9 +42,7 @@ class Retries:
 
     def retry_job(self, tasks: Collection[LocalTask], failed: LocalTask, code: int) -> bool:
         """Prepare a retry of all tasks after `failed` has failed the job; return whether there is one."""
-        if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
-            return False
-        if self._is_permanent(failed, code):
+        if self.of_job == self._job.retries or self._is_over(failed) or self._is_permanent(failed, code):
             return False
         self.of_job += 1
         self._say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
@@ -56,6 +54,12 @@ class Retries:
             return False
         self._events.job_restarted(self.of_job, failed.label, code)
         return True
+
+    def _is_over(self, task: LocalTask) -> bool:
+        """Return whether no time is left, for the run or, as on a cluster, for what has failed."""
+        if time.monotonic() >= self._deadline:
+            return True
+        return self._job.retry_on != "always" and task.record().get("outcome") == "timeout"
 
     def _is_permanent(self, task: LocalTask, code: int) -> bool:
         """Return whether a failure is not retried because it is permanent, and say so once per task."""
