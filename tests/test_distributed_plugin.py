@@ -170,16 +170,22 @@ def test_an_address_that_is_not_known_is_an_error_that_names_the_task(
         tell({"worker": 1}, "worker", 0, told)
 
 
-def test_a_role_that_there_is_not_is_refused_while_the_job_is_planned(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [(["worker", "wroker"], "found wroker; known: worker"), (["worker", "worker"], "each of them once")],
+)
+def test_roles_that_make_no_group_are_refused_while_the_job_is_planned(
+    tmp_path: Path, roles: list[str], message: str
+) -> None:
     host = Host(NO_POLICY)
     task = Task("job", "worker", 0, {"worker": 1}, {}, tmp_path)
-    with pytest.raises(PluginError, match="found wroker; known: worker"):
-        contribution_of(host.load(host.find(ID)), use(roles=["worker", "wroker"]), task)
+    with pytest.raises(PluginError, match=message):
+        contribution_of(host.load(host.find(ID)), use(roles=roles), task)
 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"roles": []}, {"roles": "worker"}, {"roles": ["a", "a"]}, {"processes": 0}, {"port": 1}],
+    [{"roles": []}, {"roles": "worker"}, {"processes": 0}, {"port": 1}],
     ids=str,
 )
 def test_parameters_that_make_no_sense_are_refused(parameters: dict[str, Any]) -> None:

@@ -41,6 +41,8 @@ def roles_of(use: Use, task: Task) -> tuple[str, ...]:
     if unknown := [role for role in named if role not in task.instances]:
         known = ", ".join(task.instances)
         raise UserError(f"roles: expected task roles of the job, found {', '.join(unknown)}; known: {known}")
+    if len(set(named)) < len(named):
+        raise UserError(f"roles: expected each of them once, found {', '.join(named)}")
     return named
 
 
