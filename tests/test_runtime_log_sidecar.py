@@ -23,7 +23,7 @@ from pai_pod.runtime_log import (
     PORT_VARIABLE,
     print_runtime_log,
 )
-from pai_runtime.runs.told_variables import (
+from pai_pod.told_variables import (
     MOST_BYTES,
     PREFIX,
     STATE_PREFIX,

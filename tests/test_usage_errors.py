@@ -37,8 +37,8 @@ def test_an_error_in_a_command_line_shows_that_commands_usage(
 @pytest.mark.parametrize(
     ("line", "name", "expected"),
     [
-        ("logs hello-1 --tail 5 worker/0", "task", ("worker", 0)),
-        ("logs -f hello-1 --attempt 0 worker/0 --timestamps", "task", ("worker", 0)),
+        ("logs hello-1 --tail 5 worker/0", "task", "worker/0"),
+        ("logs -f hello-1 --attempt 0 worker/0 --timestamps", "task", "worker/0"),
         ("rm hello-1 hello-2", "runs", ["hello-1", "hello-2"]),
         ("validate one.yaml --strict two.yaml", "jobs", [Path("one.yaml"), Path("two.yaml")]),
     ],

@@ -19,7 +19,7 @@ from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, ROLES, RUN
 from pai_kubernetes.run.state import run_of
-from pai_runtime.runs.told_variables import PREFIX
+from pai_pod.told_variables import PREFIX
 from pai_runtime.terminal.following import exit_status
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer, Fault

@@ -11,9 +11,9 @@ import yaml
 
 from pai_kubernetes.profile import Delivery, KubernetesProfile, Storage
 from pai_pod.runtime_log import KEPT
+from pai_pod.told_variables import is_told, read_told
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
-from pai_runtime.runs.told_variables import is_told, read_told
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.containers.cluster import Cluster, started_cluster
 from tests.containers.kubelet import Pod

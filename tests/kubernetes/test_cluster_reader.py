@@ -17,11 +17,11 @@ from pai_kubernetes.labels import CANCELLED, HOLD, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
+from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.document import parse_document
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of

@@ -14,7 +14,7 @@ import yaml
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
-from pai_runtime.runs.told_variables import told_line
+from pai_pod.told_variables import told_line
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer
 from tests.small_cluster import write_profiles

@@ -154,9 +154,8 @@ def test_a_second_interrupt_ends_it_at_once(server: ApiServer) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(SystemExit) as raised:
+    with pytest.raises(KeyboardInterrupt):
         _follow(cluster, PlayedView(_Script((lambda _: True, interrupt_twice))))
-    assert raised.value.code == 130
 
 
 def test_a_run_that_somebody_stops_is_cancelled(server: ApiServer) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.run.reader import Reader
+from pai_pod.told_variables import told_line
 from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import told_line
 from pai_runtime.terminal.following import follow
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView

@@ -11,6 +11,7 @@ from pai_kubernetes.api.paths import target_of
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.labels import COMPLETION_INDEX, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.reader import Reader
+from pai_pod.told_variables import told_line
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.interface import RunRequest
@@ -18,7 +19,6 @@ from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.state import Run
-from pai_runtime.runs.told_variables import told_line
 from pai_runtime.terminal.following import follow
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer

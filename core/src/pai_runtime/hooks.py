@@ -78,8 +78,8 @@ def pai_engine(profile: "Profile") -> "Engine | None":
     """Return the engine that a profile describes, without contacting anything; None if there is none.
 
     The ``engine`` of the profile is that of the plugin's manifest; its other fields are for the engine to
-    check. Called in the process of the command, if ``--on`` names the profile. Raises
-    `pai_runtime.document.problems.InvalidInput` for a profile that is wrong.
+    check. Called in the process of the command, if ``--on`` names the profile. These types are in
+    `pai_runtime.engine`. Raises `InvalidInput` for a profile that is wrong.
     """
 
 

@@ -43,7 +43,7 @@ COMMANDS = {
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",
     "exec": "run a program, such as a shell, in a task that is running or held",
-    "stop": "cancel a run",
+    "stop": "cancel runs",
     "rm": "remove runs that have ended",
     "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from pai_runtime.cli.arguments import add_run, task_name
-from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
+from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
 from pai_runtime.task.exit_codes import CANNOT_RUN
@@ -15,21 +15,22 @@ from pai_runtime.terminal.table import table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_run(parser)
-    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
+    add_run_and_tasks(parser, "a task, such as worker/0, or those of a role (default: all)")
 
 
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 2 if there is no such run or task."""
     try:
-        reader, run = given_run("explain", args.run, args.on)
-        rows, missing = _rows(reader, given_task(reader, run, args.task))
+        given = given_tasks("explain", run_and_tasks(args), args.on)
+        for task in given.tasks:
+            rows, missing = _rows(given.reader, task)
+            write_lines([f"{task.name}:"] if len(given.tasks) > 1 else ())
+            write_lines(table(rows) if rows else ())
+            if missing:
+                say(missing)
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
-    write_lines(table(rows) if rows else ())
-    if missing:
-        say(missing)
     return 0
 
 

@@ -1,5 +1,6 @@
 """The engine, the run and the task that a command line names."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli.user import user_name
@@ -8,6 +9,7 @@ from pai_runtime.engines.local.machine import LocalEngine
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.task.record import record
 from pai_runtime.terminal.words import command_on, full_name, task_ranges
 
 
@@ -65,9 +67,44 @@ def not_readable(reader: RunReader, run: Unreadable) -> NotThere:
     return NotThere(f"cannot read the run {full_name(reader)}: {run.reason}; {lists}")
 
 
-def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:
-    """Return the task of a run by role and index. Raises `NotThere`."""
-    for task in run.tasks:
-        if (task.role, task.index) == name:
-            return task
-    raise NotThere(f"no task '{name[0]}/{name[1]}' in {reader.named}; known: {task_ranges(run)}")
+@record(frozen=True)
+class GivenTasks:
+    """A run, and the tasks of it that a command line names; `rest` are the words after them."""
+
+    reader: RunReader
+    run: Run
+    tasks: tuple[RunTask, ...]
+    rest: tuple[str, ...] = ()
+
+    def only(self) -> RunTask:
+        """Return the one task. Raises `NotThere` if there are several."""
+        if len(self.tasks) != 1:
+            raise NotThere(f"expected one task of {self.reader.named}: {task_ranges(self.run)}")
+        return self.tasks[0]
+
+
+def given_tasks(command: str, words: Sequence[str], on: str | None = None) -> GivenTasks:
+    """Return what ``[RUN] [ROLE[/INDEX]] …`` names; a run that is left out is the latest.
+
+    Raises `NotThere` or `InvalidInput`.
+    """
+    name, *rest = words or (LATEST,)
+    try:
+        reader, run = given_run(command, name, on)
+    except NotThere as no_run:
+        try:
+            reader, run = given_run(command, LATEST, on)
+        except NotThere:
+            raise no_run from None
+        if not (tasks := _named(run, name)):
+            raise no_run from None
+        return GivenTasks(reader, run, tasks, tuple(rest))
+    if not rest:
+        return GivenTasks(reader, run, run.tasks)
+    if tasks := _named(run, rest[0]):
+        return GivenTasks(reader, run, tasks, tuple(rest[1:]))
+    raise NotThere(f"no task '{rest[0]}' in {reader.named}; known: {task_ranges(run)}")
+
+
+def _named(run: Run, name: str) -> tuple[RunTask, ...]:
+    return tuple(task for task in run.tasks if name in (task.name, task.role))

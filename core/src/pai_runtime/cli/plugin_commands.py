@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from pai_runtime.cli.arguments import task_name
-from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
@@ -69,11 +68,11 @@ class _Output:
     @staticmethod
     def failed_tasks(run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
         try:
-            reader, found = given_run("logs", run, on)
-            tasks = found.tasks if task is None else (given_task(reader, found, task_name(task)),)
-        except (NotThere, argparse.ArgumentTypeError) as error:
+            given = given_tasks("logs", [run, *filter(None, [task])], on)
+        except NotThere as error:
             raise UserError(str(error)) from None
-        first = sorted(tasks, key=lambda each: each.name != found.failed_task)
+        reader = given.reader
+        first = sorted(given.tasks, key=lambda each: each.name != given.run.failed_task)
         # A task that is held after its failure still runs; one that left no record may have failed too.
         return [
             FailedTask(each.name, record, reader.log(each, "user"), reader.log(each, "runtime"))

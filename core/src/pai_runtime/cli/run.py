@@ -25,7 +25,7 @@ from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import PlainView, can_be_live
-from pai_runtime.terminal.words import command_for, short_path
+from pai_runtime.terminal.words import command_for, command_on, short_path
 
 _NOTHING: Final = "nothing was started"
 
@@ -128,7 +128,7 @@ def main(args: argparse.Namespace) -> int:
         job = _job(args, engine, options, prints_output=prints_output)
         if job is None:
             return 0
-        reader = _submitted(job)
+        reader = _submitted(job, args.on)
     except MayBeLeft as error:
         say(f"{error}")
         return INTERRUPTED if error.interrupted else CANNOT_RUN
@@ -189,9 +189,12 @@ def _beforehand(job: EngineJob, only: Sequence[tuple[str, int | None]]) -> Itera
         yield "note: completion policies count only the tasks that run"
 
 
-def _submitted(job: EngineJob) -> RunReader:
+def _submitted(job: EngineJob, on: str | None) -> RunReader:
     try:
         return job.run.submit(job.plans, job.secrets)
+    except ClusterError as error:
+        lists = f"{command_on(on or '', 'ps')} lists the runs"
+        raise MayBeLeft(f"{error}; a run may have been started: {lists}", interrupted=False) from error
     except BaseException:
         job.run.discard()
         raise

@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.contract import ENGINE, raised
 from pai_runtime.engines.profiles import Profile, find_profile
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.guard import Guard
 from pai_runtime.host.host import Host, Unavailable
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
@@ -20,11 +22,13 @@ def open_engine(name: str, host: Host) -> "Engine":
     profile = find_profile(name)
     try:
         plugin = _engine(profile, host)
-        engine: Engine | None = host.call(plugin, "pai_engine", profile=profile)
+        opened = host.call(plugin, "pai_engine", profile=profile)
     except (Unavailable, PluginError) as error:
         raise _fault(profile, str(error)) from error
-    if engine is None:
-        raise _fault(profile, f"{plugin.label} opens no engine: its hook pai_engine returned nothing")
+    try:
+        engine: Engine = Guard(plugin, raised).guarded(opened, ENGINE)
+    except TypeError as error:
+        raise _fault(profile, f"{plugin.label}, hook pai_engine: {error}") from None
     return engine
 
 

@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
@@ -30,6 +30,7 @@ class TaskVariables:
     missing: str = ""
 
 
+@runtime_checkable
 class LogReader(Protocol):
     """A reader of one log of a task, across its rotated files; `name` is how messages refer to it.
 

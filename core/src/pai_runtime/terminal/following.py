@@ -135,7 +135,7 @@ class _Following:
 
     def _leave(self, number: int, _frame: FrameType | None) -> None:
         if self._stopped_by is not None:
-            raise SystemExit(INTERRUPTED)
+            raise KeyboardInterrupt
         # No more than that: what was interrupted may hold the lock of an event, or of a stream.
         self._stopped_by = number
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from pai_runtime.plugin import hookimpl
 
 if TYPE_CHECKING:
-    from pai_runtime.engines.interface import Engine
-    from pai_runtime.engines.profiles import Profile
+    from pai_runtime.engine import Engine, Profile
 
 
 @hookimpl

@@ -17,23 +17,31 @@ from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.manifests.text import manifest_text
 from pai_kubernetes.names import run_name
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
 from pai_pod.placement import peers_placement
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.engines.interface import Engine, NewRun, Rendered, RunRequest
-from pai_runtime.engines.profiles import Profile
-from pai_runtime.job.model import Job
+from pai_runtime.engine import (
+    CannotRun,
+    Engine,
+    Job,
+    NewRun,
+    Placement,
+    Plan,
+    Problem,
+    Problems,
+    Profile,
+    Rendered,
+    Run,
+    RunFolder,
+    RunRequest,
+    Unreadable,
+)
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.errors import CannotRun
-from pai_runtime.runs.run_folder import RunFolder
-from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.plan import Plan
 
 _NO_SUFFIX = "0" * 8
 """The suffix of the name under which a run is checked, and from whose content its name is made."""

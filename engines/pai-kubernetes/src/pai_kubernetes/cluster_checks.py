@@ -18,8 +18,7 @@ from pai_kubernetes.node_capacity import Node, most, nodes_of, quantity, request
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
 from pai_runtime.document.amounts import size_text
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.engine import Job, Problem, Problems, TaskRole
 
 Object = Mapping[str, Any]
 

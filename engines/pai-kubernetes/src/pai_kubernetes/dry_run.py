@@ -7,6 +7,7 @@ priorities, the Pod Security that a namespace enforces, and most admission polic
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,8 +17,7 @@ from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.manifests.objects import RenderedRun
 from pai_kubernetes.manifests.origins import POD_TEMPLATE
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.task.record import replace
+from pai_runtime.engine import Problem, Problems
 
 Object = Mapping[str, Any]
 

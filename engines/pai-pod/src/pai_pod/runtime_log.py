@@ -10,7 +10,7 @@ by its name, since they started later or are in a pause, would never find it oth
 while. One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided
 its job (`DECIDING_VARIABLE`).
 
-Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
+Between the lines of the log it tells the variables of the task (`pai_pod.told_variables`), whenever
 they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
 """
 
@@ -24,9 +24,9 @@ from pathlib import Path
 
 from pai_pod.directories import pod_directories
 from pai_pod.passed import passed_barrier
+from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder

@@ -10,8 +10,8 @@ from typing import Final
 from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_pod.code import MOST_BYTES, MOST_ENTRIES
 from pai_runtime.document.amounts import size_text
-from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
-from pai_runtime.runs.errors import CannotRun
+from pai_runtime.engine import CannotRun, Code
+from pai_runtime.engines.code import IGNORE_FILE, CodeEntry
 
 _TIME: Final = 315_532_800
 """The time of all files (1980), since checkouts and copies of the same content differ in their times."""

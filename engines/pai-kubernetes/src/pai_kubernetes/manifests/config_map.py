@@ -11,10 +11,9 @@ from pai_pod.code import ARCHIVE
 from pai_pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_pod.peers import FILE as PEERS
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.engines.code import Code
+from pai_runtime.engine import CannotRun, Code
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.masking import Masks
 
 

@@ -3,16 +3,15 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import Node, Value
-from pai_runtime.job.model import Job
+from pai_runtime.document.value import Node
+from pai_runtime.engine import InvalidInput, Job, Problem, Value
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.record import record
 
 _MASK: Final = "******"
 """The mask in the place of the section, which is also the platform's."""
@@ -21,7 +20,7 @@ _REFERENCE: Final = re.compile("<%.*?%>")
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class JobFile:
     """A job file with its section of secrets masked; all other lines keep their numbers.
 

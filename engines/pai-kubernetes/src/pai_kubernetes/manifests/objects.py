@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -18,16 +19,12 @@ from pai_kubernetes.manifests.secret import job_secret, pull_secret
 from pai_kubernetes.manifests.sizes import check_sizes
 from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engines.interface import RunRequest
-from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import record
+from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class RenderedRun:
     """The objects of a run in the order in which they have to be created, the JobSet first.
 

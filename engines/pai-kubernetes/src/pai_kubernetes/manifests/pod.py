@@ -11,11 +11,10 @@ from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_pod.code import CODE
 from pai_pod.ports import FIRST
 from pai_pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
-from pai_runtime.job.model import TaskRole
+from pai_runtime.engine import Plan, TaskRole
 from pai_runtime.job.ports import unnamed_port
 from pai_runtime.task import paths
 from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
-from pai_runtime.task.plan import Plan
 
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 

@@ -9,18 +9,18 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pai_kubernetes.names import is_run_name
+from pai_kubernetes.plain import LogName
 from pai_runtime.document.configuration_files import user_directory
+from pai_runtime.engine import Run, RunTask
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.reader import LogName
-from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
-from pai_runtime.task.record import record
 
 NOTE: Final = "its pod is gone; this is what was read of it while the run was followed"
 
@@ -43,7 +43,7 @@ def kept_at(profile: str, run: str) -> Path | None:
     return state / "clusters" / profile / run
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Seen:
     """The last seen state of a run, with the UID of its JobSet."""
 

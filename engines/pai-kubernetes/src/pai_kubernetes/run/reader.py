@@ -5,6 +5,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
@@ -12,16 +13,17 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import annotation, label, moment, string
-from pai_kubernetes.api.paths import events, jobs, jobsets, pods
+from pai_kubernetes.api.fields import annotation, label, mapping, moment, string
+from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
+from pai_kubernetes.names import job_config_name
+from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.keeping import Keeper
 from pai_kubernetes.run.kept import NOTE, Kept, Seen, kept_at
 from pai_kubernetes.run.logs import Logs
-from pai_kubernetes.run.peers import shared_variables
 from pai_kubernetes.run.pods import (
     TaskPod,
     addresses,
@@ -36,12 +38,19 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
-from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, LogReader, RunReader, TaskVariables
-from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.runs.told_variables import read_told, with_peers
-from pai_runtime.task.record import replace
+from pai_pod.peer_variables import with_given_peers
+from pai_pod.told_variables import read_told
+from pai_runtime.engine import (
+    CannotEnter,
+    CannotRemove,
+    LogReader,
+    Progress,
+    Run,
+    RunReader,
+    RunTask,
+    TaskVariables,
+    Unreadable,
+)
 
 _LINES: Final = 200
 """Number of last lines of a sidecar's log, among which it prints the variables."""
@@ -228,9 +237,19 @@ class Reader(RunReader):
             raise OSError(errno.ENODATA, "its runtime has not told them yet")
         known = addresses(chain(*self._task_pods().values()))
         try:
-            return TaskVariables(with_peers(told, shared_variables(self._api, self.named, known)))
-        except (ApiError, ValueError) as error:
-            return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {error}")
+            return TaskVariables(with_given_peers(told, self._given(), known))
+        except ApiError as error:
+            why = str(error)
+        except ValueError:
+            where = f"{self._api.label}: the job in the ConfigMap {job_config_name(self.named)}"
+            why = f"{where} cannot be read; it may be in the Secret of the run"
+        return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {why}")
+
+    def _given(self) -> Mapping[str, str]:
+        """Return the files that the pods were given, except for those with secrets. Raises `ApiError`."""
+        name = job_config_name(self.named)
+        data = mapping(self._api.get(config_maps(self._api.namespace, name)), "data")
+        return {key: value for key, value in data.items() if isinstance(value, str)}
 
     def cancel(self) -> str:
         """Suspend the run for good, and return advice if Kueue might resume it."""

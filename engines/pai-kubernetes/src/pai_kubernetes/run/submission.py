@@ -12,8 +12,8 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.runs.errors import CannotRun, MayBeLeft
+from pai_runtime.engine import CannotRun, MayBeLeft
+from pai_runtime.engine.http import Deadline
 from pai_runtime.runs.interrupts import stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
