@@ -70,8 +70,8 @@ class EngineJob:
         return secret_values(self.job.secrets)
 
     def _provenance(self, job: Job) -> Mapping[str, Any]:
-        """Return what is kept with a run of where it comes from; empty if nothing is to run."""
-        if getattr(self._args, "dry_run", True):
+        """Return what is kept with a run of where it comes from; empty if nothing is to run here."""
+        if getattr(self._args, "dry_run", True) or self._args.on is not None:
             return {}
         from pai_runtime.cli.provenance import provenance  # noqa: PLC0415 - only what runs is kept
 

@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.value import Node
-from pai_runtime.engine import InvalidInput, Job, Problem, Value
+from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.document.value import Node, Value
+from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.masking import Masks
 
