@@ -24,7 +24,7 @@ Telling = Callable[..., dict[str, str]]
 
 
 def use(**parameters: Any) -> Use:
-    return Use(ID, "distributed", parameters, "fail", "job.yaml:1:1", ("worker",))
+    return Use(ID, "distributed", parameters, "fail", "job.yaml:1:1", ("worker",), ("worker",))
 
 
 def peers(
@@ -172,13 +172,17 @@ def test_an_address_that_is_not_known_is_an_error_that_names_the_task(
 
 @pytest.mark.parametrize(
     ("roles", "message"),
-    [(["worker", "wroker"], "found wroker; known: worker"), (["worker", "worker"], "each of them once")],
+    [
+        (["worker", "wroker"], "found wroker; known: worker, server"),
+        (["worker", "worker"], "each of them once"),
+        (["worker", "server"], "server do not use the plugin"),
+    ],
 )
 def test_roles_that_make_no_group_are_refused_while_the_job_is_planned(
     tmp_path: Path, roles: list[str], message: str
 ) -> None:
     host = Host(NO_POLICY)
-    task = Task("job", "worker", 0, {"worker": 1}, {}, tmp_path)
+    task = Task("job", "worker", 0, {"worker": 1, "server": 1}, {}, tmp_path)
     with pytest.raises(PluginError, match=message):
         contribution_of(host.load(host.find(ID)), use(roles=roles), task)
 
@@ -223,6 +227,41 @@ def test_one_line_in_a_job_is_enough(tmp_path: Path) -> None:
     listening = [address for each in told["ps/0"]["cluster"].values() for address in each]
     assert len(set(listening)) == 4
     assert "chief/0 | ps-0 slots=1" in ended.stdout
+
+
+_LEADER = """\
+import os, socket
+with socket.create_server((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))) as server:
+    print("met", *(server.accept()[0].recv(9).decode() for _ in range(2)))
+"""
+_FOLLOWER = """\
+import os, signal, socket, time
+attempt, until = os.environ["FC_TASK_ATTEMPT_ID"], time.monotonic() + 60
+while True:
+    try:
+        leader = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+        break
+    except ConnectionRefusedError:
+        if time.monotonic() > until:
+            raise
+        time.sleep(0.05)
+leader.sendall(attempt.encode())
+if attempt == "0":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_worker_that_is_killed_and_retried_alone_meets_the_others_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/0.py").write_text(_LEADER)
+    (tmp_path / "code/1.py").write_text(_FOLLOWER)
+    uses = {USES: [{"plugin": "distributed"}]}
+    worker = {"instances": 2, "taskRetryCount": 1, "commands": ["python3 $RANK.py"]}
+    document = job(extras={**uses, "gangAllocation": False, "code": "code"}, worker=worker)
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    assert "worker/0 | met 0 1" in ended.stdout
+    assert "retrying it (1 of 1)" in ended.stderr
 
 
 def test_the_examples_are_valid_without_a_warning() -> None:

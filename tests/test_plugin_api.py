@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_pod import engine as pods
 from pai_runtime import engine, plugin
 from pai_runtime.plugin import (
     Failure,
@@ -27,13 +28,14 @@ from pai_runtime.plugin import (
 SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "typing", "yaml"}
 
 
-@pytest.mark.parametrize("api", [plugin, engine], ids=["plugins", "engines"])
+@pytest.mark.parametrize("api", [plugin, engine, pods], ids=["plugins", "engines", "engines with pods"])
 def test_every_name_of_an_api_is_there(api: ModuleType) -> None:
     assert all(getattr(api, name) for name in api.__all__)
 
 
-def test_what_an_engine_has_to_know_is_little() -> None:
-    assert len(engine.__all__) <= 30
+@pytest.mark.parametrize("api", [engine, pods], ids=["engines", "engines with pods"])
+def test_what_an_engine_has_to_know_is_little(api: ModuleType) -> None:
+    assert len(api.__all__) <= 30
 
 
 def test_the_api_costs_a_hook_no_slow_import() -> None:

@@ -23,7 +23,7 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
-from pai_pod.placement import peers_placement
+from pai_pod.engine import peers_placement
 from pai_runtime.engine import (
     CannotRun,
     Engine,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
-from pai_pod.image_reference import BadReference, parse_reference
+from pai_pod.engine import BadReference, parse_reference
 from pai_runtime.document.configuration_files import written_path
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.engine import Problems, Profile, Value, check_value

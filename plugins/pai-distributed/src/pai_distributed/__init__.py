@@ -5,13 +5,15 @@ from pathlib import Path
 
 from pai_distributed.group import Group, roles_of
 from pai_distributed.variables import host_file, variables
-from pai_runtime.plugin import Contribution, Task, Use, hookimpl, task_variables
+from pai_runtime.plugin import Contribution, Task, Use, UserError, hookimpl, task_variables
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
     """Check the parameters; addresses, and so the variables, may be known in the task only."""
-    roles_of(use, task)
+    named = roles_of(use, task)
+    if without := [role for role in named if role not in use.plugin_roles]:
+        raise UserError(f"roles: the tasks of {', '.join(without)} do not use the plugin, and would not come")
     return None
 
 

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_pod.image_check import credentials_for
-from pai_pod.image_reference import BadReference, ImageReference, parse_reference
-from pai_pod.registry import Credentials
+from pai_pod.engine import BadReference, Credentials, ImageReference, credentials_for, parse_reference
 from pai_runtime.engine import InvalidInput, Job, Location, Problems, TaskRole
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.plugin import has_secret

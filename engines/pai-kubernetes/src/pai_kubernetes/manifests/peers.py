@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.names import role_names
-from pai_pod.peers import Peers
+from pai_pod.engine import Peers
 from pai_runtime.engine import Job
 
 BARRIER_SECONDS: Final = 600.0

@@ -14,7 +14,7 @@ from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.kept import Kept, Seen
 from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.pods import TaskPod, has_started
-from pai_pod.told_variables import read_told, without_told
+from pai_pod.engine import read_told, without_told
 from pai_runtime.engine import Run, RunTask
 
 _LINES: Final = 10_000

@@ -12,7 +12,7 @@ from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
 from pai_kubernetes.plain import LogName, Piece
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
-from pai_pod.told_variables import ToldFilter
+from pai_pod.engine import ToldFilter
 from pai_runtime.engine import RunTask
 
 MOST_FOLLOWED: Final = 50

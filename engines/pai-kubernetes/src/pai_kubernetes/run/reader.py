@@ -38,8 +38,7 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_pod.peer_variables import with_given_peers
-from pai_pod.told_variables import read_told
+from pai_pod.engine import read_told, with_given_peers
 from pai_runtime.engine import (
     CannotEnter,
     CannotRemove,

@@ -12,7 +12,7 @@ from pai_kubernetes.api.fields import moment, shown
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
 from pai_kubernetes.run.pods import TaskPod, container_status
-from pai_pod.told_variables import STATE_PREFIX, is_told, read_told
+from pai_pod.engine import STATE_PREFIX, is_told, read_told
 from pai_runtime.engine import Progress, Run, RunTask
 from pai_runtime.runs.progress import progress_of
 from pai_runtime.task.runtime_log import text_of
