@@ -17,6 +17,7 @@ _OTHERS: Final = "of plugins"
 
 _INDENT: Final = "  "
 _COLUMN: Final = 15
+_LEAST_WIDTH: Final = 2 * _COLUMN
 
 
 class BuiltIn(NamedTuple):
@@ -43,7 +44,11 @@ def overview(parsers: Mapping[str, Any]) -> str:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """A formatter that keeps the lines of texts as they are, but wraps them."""
+    """A formatter that keeps texts and their lines as they are, but wraps them."""
+
+    def _format_text(self, text: str) -> str:
+        # Without filling in ``%(prog)``: some texts are those of plugins.
+        return f"{self._fill_text(text, max(self._width, _LEAST_WIDTH), '')}\n\n"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(_wrapped(text, width, indent))

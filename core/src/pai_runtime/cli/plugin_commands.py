@@ -54,9 +54,8 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
 
 def add_plugin_command(commands: Any, command: PluginCommand) -> argparse.ArgumentParser:
     """Add a command without its arguments, and return its parser."""
-    summary, line = (text.replace("%", "%%") for text in (command.summary, command.example))  # else filled in
     parser: argparse.ArgumentParser = commands.add_parser(
-        command.name, description=summary, epilog=example(line), group=command.group
+        command.name, description=command.summary, epilog=example(command.example), group=command.group
     )
     return parser
 
