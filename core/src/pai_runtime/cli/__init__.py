@@ -44,6 +44,8 @@ COMMANDS = {
     "logs": "show the logs of the tasks of a run",
     "exec": "run a program, such as a shell, in a task that is running or held",
     "stop": "cancel runs",
+    "rerun": "run the job of a run again, with changes",
+    "diff": "show what differs between two runs",
     "rm": "remove runs that have ended",
     "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",
