@@ -62,15 +62,6 @@ def test_a_run_is_shown_from_its_waiting_to_its_end(server: ApiServer) -> None:
     assert view.shown[-1] == run
 
 
-def test_the_status_is_that_of_the_task_that_failed_first(server: ApiServer) -> None:
-    cluster = PlayedCluster(server)
-    cluster.pod(index=0, status=terminated(1, record(1, "2026-01-02T03:05:02.000Z")))
-    cluster.pod(index=1, status=terminated(42, record(42, "2026-01-02T03:05:01.000Z")))
-    cluster.end("Failed")
-    run, status = _follow(cluster, PlayedView())
-    assert (run.failed_task, status) == ("worker/1", 42)
-
-
 def test_a_job_that_failed_without_a_code_has_a_status_nevertheless(server: ApiServer) -> None:
     cluster = PlayedCluster(server)
     cluster.end("Failed")
@@ -156,23 +147,6 @@ def test_a_second_interrupt_ends_it_at_once(server: ApiServer) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         _follow(cluster, PlayedView(_Script((lambda _: True, interrupt_twice))))
-
-
-def test_a_run_that_somebody_stops_is_cancelled(server: ApiServer) -> None:
-    cluster = PlayedCluster(server, {"worker": 1})
-    pod = cluster.pod(status=running())
-
-    def stop() -> None:
-        Reader(cluster.api, NAME, "lab").cancel()
-
-    def end() -> None:
-        server.remove(paths.pods(NAMESPACE, pod))
-
-    view = PlayedView(
-        _Script((lambda run: _states(run) == ["running"], stop), (lambda run: run.stopping, end))
-    )
-    run, status = _follow(cluster, view)
-    assert (run.outcome, status, _states(run)) == ("cancelled", 130, ["stopped"])
 
 
 def test_a_run_that_somebody_deletes_is_cancelled(server: ApiServer) -> None:

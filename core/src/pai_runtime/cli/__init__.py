@@ -47,6 +47,7 @@ COMMANDS = {
         "run", "run a program, such as a shell, in a task that is running or held", "exec latest worker/0"
     ),
     "stop": BuiltIn("run", "cancel runs", "stop latest"),
+    "rerun": BuiltIn("run", "run the job of a run again, with changes", "rerun latest --set lr=0.01"),
     "render": BuiltIn(
         "run", "show what a job is on a cluster, for kubectl and GitOps", "render job.yaml --on lab"
     ),
@@ -55,6 +56,7 @@ COMMANDS = {
     "variables": BuiltIn(
         "look", "show where each environment variable of a task comes from", "variables latest worker/0"
     ),
+    "diff": BuiltIn("look", "show what differs between two runs", "diff train-1 latest"),
     "rm": BuiltIn("clean", "remove runs that have ended", "rm train-3"),
     "prune": BuiltIn("clean", "remove runs that ended some time ago", "prune --older-than 7d --dry-run"),
     "plugins": BuiltIn("operate", "list, show and check the installed plugins", "plugins show cmd"),

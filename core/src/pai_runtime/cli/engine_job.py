@@ -9,6 +9,7 @@ from pai_runtime.cli.chosen_tasks import chosen_tasks
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import Problems
+from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest
 from pai_runtime.host.policies_in_force import given_host
@@ -52,7 +53,8 @@ class EngineJob:
         self._definitions = JobDefinitions(host, path)
         strict = getattr(args, "strict_callbacks", False)
         self._overrides = given_overrides(args, strict_callbacks=strict)
-        files = JobFiles(path, args.secrets, self._overrides, self._definitions)
+        given: Path | Value = getattr(args, "document", None) or path
+        files = JobFiles(given, args.secrets, self._overrides, self._definitions)
         try:
             planner = plan_job(files, host, self._place, problems, lenient=engine.has_own_plugins)
             self.plans = planner.plans(*chosen_tasks(self.job, tasks))
@@ -66,6 +68,14 @@ class EngineJob:
     def secrets(self) -> Mapping[str, str]:
         """The values of the job's secrets, by name."""
         return secret_values(self.job.secrets)
+
+    def _provenance(self, job: Job) -> Mapping[str, Any]:
+        """Return what is kept with a run of where it comes from; empty if nothing is to run here."""
+        if getattr(self._args, "dry_run", True) or self._args.on is not None:
+            return {}
+        from pai_runtime.cli.provenance import provenance  # noqa: PLC0415 - only what runs is kept
+
+        return provenance(job, self._args, self._overrides)
 
     def _place(self, job: Job) -> Placement:
         args = self._args
@@ -85,6 +95,7 @@ class EngineJob:
                 out=out,
                 options=self._options,
                 prints_output=self._prints_output,
+                provenance=self._provenance(job),
             )
         )
         return self.run.place(job)

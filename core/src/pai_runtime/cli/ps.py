@@ -13,6 +13,7 @@ from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.cli.given_run import NotThere, engine_for, find_run, not_readable
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.names import RUNS, NoSuchRun
+from pai_runtime.runs.provenance import read_provenance, settings
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.usage import over_request
@@ -23,7 +24,7 @@ from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.task_table import task_table
-from pai_runtime.terminal.times import elapsed
+from pai_runtime.terminal.times import elapsed, moment
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
@@ -33,7 +34,7 @@ from pai_runtime.terminal.words import (
     task_counts,
 )
 
-_TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
+_TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
 _WATCH_EVERY = 1.0
 
 
@@ -152,15 +153,25 @@ def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
     users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
     if any(users[1:]):
         rows = [(row[0], user, *row[1:]) for row, user in zip(rows, users, strict=True)]
+    changes = ["SET", *(_set(found) for found in runs)]
+    if any(changes[1:]):
+        rows = [(*row, change) for row, change in zip(rows, changes, strict=True)]
     return table(rows, width)
+
+
+def _set(found: FoundRun) -> str:
+    """Return what the command line of a run has set."""
+    folder = found.reader.folder
+    values = settings(read_provenance(folder)) if folder else {}
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _row(found: FoundRun, now: float) -> tuple[str, ...]:
     path, run = shown_name(found.reader), found.run
     if isinstance(run, Unreadable):
-        return path, "", found.state, "", "", run.reason
+        return path, "", found.state, "", "", "", run.reason
     took = "" if run.lost else elapsed(run.started, run.ended, now)
-    return path, run.job, run.word, took, str(retries(run) or ""), task_counts(run)
+    return path, run.job, run.word, moment(run.started, now), took, str(retries(run) or ""), task_counts(run)
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:

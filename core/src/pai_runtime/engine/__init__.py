@@ -32,6 +32,7 @@ from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.environment import Placement
 from pai_runtime.runs.errors import CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.progress import Progress
@@ -49,6 +50,7 @@ __all__ = [
     "Engine",
     "InvalidInput",
     "Job",
+    "JobFile",
     "Location",
     "LogReader",
     "MayBeLeft",
@@ -71,4 +73,5 @@ __all__ = [
     "Unreadable",
     "Value",
     "check_value",
+    "job_config",
 ]

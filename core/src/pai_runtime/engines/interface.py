@@ -64,6 +64,7 @@ class RunRequest:
     missing directory that was chosen for what there is of the run on this machine. `options` has the values
     of the engine's own options that were given, by name. `say` is for notes before the run. If
     `prints_output`, the tasks are to write to our standard output; else the program shows their logs.
+    `provenance` says where the run comes from, to be kept with it.
     """
 
     user: str
@@ -75,6 +76,7 @@ class RunRequest:
     out: Path | None = None
     options: Mapping[str, Any] = MappingProxyType({})
     prints_output: bool = False
+    provenance: Mapping[str, Any] = MappingProxyType({})
 
 
 @record(frozen=True)

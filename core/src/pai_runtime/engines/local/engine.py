@@ -1,11 +1,12 @@
 """The local engine, which runs every task of a job as processes on this machine."""
 
 import contextlib
+import json
 import math
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision, first_failure, roles_of
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
+from pai_runtime.runs.provenance import PROVENANCE
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -50,6 +52,15 @@ def _not_given_here(job: Job, devices: Devices) -> list[str]:
         missing.append(lack)
     missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
+
+
+def _plugins(plans: Sequence[Plan]) -> list[dict[str, object]]:
+    """Return the plugins that tasks use, with the digests of their code."""
+    used = {use.plugin: use for plan in plans for use in plan.uses}
+    return [
+        {"id": id_, "distribution": use.distribution, "version": use.version, "digest": use.digest}
+        for id_, use in sorted(used.items())
+    ]
 
 
 class LocalRun:
@@ -124,7 +135,7 @@ class LocalRun:
             raise
 
     def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        self._write_run(next(iter(plans.values())))
+        self._write_run(list(plans.values()))
         settings = self._preparation.settings(plans, secrets, self._launcher)
         self._copy_code()
         self._roles = roles_of(self._job.roles, plans)
@@ -149,11 +160,14 @@ class LocalRun:
         except OSError as error:
             raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
-    def _write_run(self, plan: Plan) -> None:
+    def _write_run(self, plans: Sequence[Plan]) -> None:
         """Write first what identifies the run, in case it is killed before its tasks are created."""
         try:
             self._record.write(self._as_run())
-            self._folder.write(SHARED, shared_text(plan), sync=False)
+            self._folder.write(SHARED, shared_text(plans[0]), sync=False)
+            if self._wanted.provenance:
+                text = json.dumps({**self._wanted.provenance, "plugins": _plugins(plans)}, indent=1)
+                self._folder.write(PROVENANCE, f"{text}\n", sync=False)
             if self._wanted.definitions:
                 self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
         except OSError as error:

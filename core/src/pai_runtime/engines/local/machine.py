@@ -155,6 +155,7 @@ class NewLocalRun(NewRun):
             environment=tuple(options.get("env", ())),
             code=request.code,
             definitions=request.definitions,
+            provenance=request.provenance,
         )
         self._run = LocalRun(job, wanted)
         return self._run.place()

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from pai_runtime.task.record import record
 
@@ -22,7 +23,7 @@ class LocalRequest:
     that tasks are to have, besides those that the job asks for. `code` is the content of each task's working
     directory when it starts. `definitions` is a lock file with all definitions that the job requires, for the
     directory of the run and for pods; empty if it requires none. `machine` is the root directory in which
-    devices are looked for.
+    devices are looked for. `provenance` says where the run comes from, for its directory.
     """
 
     folder: Path
@@ -36,3 +37,4 @@ class LocalRequest:
     definitions: str
     prints_output: bool = True
     machine: Path = Path("/")
+    provenance: Mapping[str, Any] = MappingProxyType({})

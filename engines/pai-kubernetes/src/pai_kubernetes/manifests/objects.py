@@ -8,7 +8,6 @@ from typing import Any
 
 from pai_kubernetes.manifests.config_map import code_config_map, job_config_map
 from pai_kubernetes.manifests.images import task_images
-from pai_kubernetes.manifests.job_config import job_config
 from pai_kubernetes.manifests.jobset import job_set
 from pai_kubernetes.manifests.origins import Origins, job_set_origins
 from pai_kubernetes.manifests.peers import run_roles
@@ -21,7 +20,7 @@ from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
 from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
+from pai_runtime.engine import CannotRun, Job, Plan, RunRequest, job_config
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.job_config import JobFile
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engine import Job, RunRequest
+from pai_runtime.engine import Job, JobFile, RunRequest
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The job file for pods, without its secrets, which everybody with access to ConfigMaps could read."""
+"""The job file without its secrets, for places where others than the job can read it."""
 
 import json
 import re
@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.value import Node
-from pai_runtime.engine import InvalidInput, Job, Problem, Value
+from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.document.value import Node, Value
+from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.masking import Masks
 
@@ -35,9 +36,9 @@ class JobFile:
 
 
 def job_config(job: Job) -> JobFile:
-    """Return the job file for the pods. Raises `InvalidInput` if the secrets cannot be removed from it."""
+    """Return the file of a job. Raises `InvalidInput` if the secrets cannot be removed from it."""
     root = parse_document(job.text, job.file)
-    text = _without_section(root)
+    text = without_section(root)
     masks = Masks(secret_values(job.secrets).values())
     others = [
         each for key, node in root.node.children.items() if key != _SECTION for each in _texts(key, node)
@@ -65,7 +66,8 @@ def _has_password(root: Value) -> bool:
     return any(each is not None and each.text and not _REFERENCE.search(each.text) for each in passwords)
 
 
-def _without_section(root: Value) -> str:
+def without_section(root: Value) -> str:
+    """Return the text of a job with its section of secrets masked. Raises `InvalidInput` if it cannot be."""
     text, section = root.node.source.text, root.get(_SECTION)
     if section is None or not isinstance(section.data, (dict, list)) or not section.data:
         return text
