@@ -35,9 +35,9 @@ from pai_pod.told_variables import (
     with_peers,
     without_told,
 )
-from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
+from pai_runtime.task.log_file import LogFile
 from pai_runtime.task.plan import PEERS, SharedVariables
 from tests.support import PROGRAM
 from tests.test_passed_barrier import address

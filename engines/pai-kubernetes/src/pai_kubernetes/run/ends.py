@@ -8,7 +8,7 @@ from typing import Any, Final
 from pai_kubernetes.api.fields import condition, holds, mapping, mappings, moment, string, whole, words
 from pai_kubernetes.labels import APP, INIT
 from pai_kubernetes.run.pods import container_status
-from pai_runtime.task.exit_record import read_termination_message
+from pai_runtime.engine.records import read_termination_message
 
 _DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": "the cluster evicted its pod, as when a node is drained",

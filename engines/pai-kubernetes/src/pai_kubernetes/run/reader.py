@@ -22,7 +22,6 @@ from pai_kubernetes.names import job_config_name
 from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.keeping import Keeper
-from pai_kubernetes.run.kept import NOTE, Kept, Seen, kept_at
 from pai_kubernetes.run.logs import Logs
 from pai_kubernetes.run.pods import (
     TaskPod,
@@ -50,7 +49,9 @@ from pai_runtime.engine import (
     TaskVariables,
     Unreadable,
 )
+from pai_runtime.engine.keeping import Kept, Seen, kept_at
 
+_GONE: Final = "its pod is gone; this is what was read of it while the run was followed"
 _LINES: Final = 200
 """Number of last lines of a sidecar's log, among which it prints the variables."""
 _MOST_BYTES: Final = 1 << 20
@@ -348,4 +349,4 @@ def _newer(now: RunTask | None, kept: RunTask, pod: TaskPod | None) -> RunTask:
     """Return a task as the cluster has it, or as it was seen before its pod was removed."""
     if now is not None and (pod is not None or not now.over or not kept.over or kept.retries < now.retries):
         return now
-    return replace(kept, note=NOTE)
+    return replace(kept, note=_GONE)

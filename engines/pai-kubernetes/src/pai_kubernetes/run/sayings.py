@@ -14,8 +14,7 @@ from pai_kubernetes.labels import INIT, RUNTIME_LOG
 from pai_kubernetes.run.pods import TaskPod, container_status
 from pai_pod.engine import STATE_PREFIX, is_told, read_told
 from pai_runtime.engine import Progress, Run, RunTask
-from pai_runtime.runs.progress import progress_of
-from pai_runtime.task.runtime_log import text_of
+from pai_runtime.engine.records import progress_of, text_of
 
 LONG: Final = 20.0
 """Seconds in the init container after which the reason is read."""

@@ -9,20 +9,17 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pai_kubernetes.names import is_run_name
-from pai_kubernetes.plain import LogName
 from pai_runtime.document.configuration_files import user_directory
-from pai_runtime.engine import Run, RunTask
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
-
-NOTE: Final = "its pod is gone; this is what was read of it while the run was followed"
+from pai_runtime.task.log_file import LogFile
+from pai_runtime.task.record import record
 
 MOST_AGE: Final = 30 * 86400.0
 """Seconds after which a kept run is removed, when another one is kept."""
@@ -32,20 +29,20 @@ _RECORD: Final = "record.json"
 _VARIABLES: Final = "variables.json"
 _OF_A_LOG: Final = Rotation(size=64 * 1024 * 1024)
 _MOST_BYTES: Final = 64 * 1024 * 1024
-_PROFILE: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]+")
+_NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 
 
 def kept_at(profile: str, run: str) -> Path | None:
     """Return the path at which a run is kept, which may be a link; None if it cannot be kept."""
     state = user_directory("XDG_STATE_HOME", ".local/state")
-    if state is None or not (_PROFILE.fullmatch(profile) and is_run_name(run)):
+    if state is None or not (_NAME.fullmatch(profile) and _NAME.fullmatch(run)):
         return None
     return state / "clusters" / profile / run
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Seen:
-    """The last seen state of a run, with the UID of its JobSet."""
+    """The last seen state of a run, and the id that no other run of its name has."""
 
     run: Run
     uid: str
