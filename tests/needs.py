@@ -128,6 +128,14 @@ def _has_ipv6() -> bool:
     return True
 
 
+def _resolves_itself() -> bool:
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
+
+
 def _has_environment(name: str) -> bool:
     try:
         job_environment(name)
@@ -172,6 +180,7 @@ RIGHTS: Final[Mapping[str, Need]] = {
 _OTHER: Final[Mapping[str, Need]] = {
     "IPv6": Need(_has_ipv6, "a machine with the address ::1"),
     "libyaml": Need(lambda: hasattr(yaml, "CSafeLoader"), "a PyYAML that was built with libyaml"),
+    "host name": Need(_resolves_itself, "a line with the machine's own name in /etc/hosts"),
     "jax": Need(lambda: _has_environment("jax"), "a package index that can be reached"),
     "notebook": Need(lambda: _has_environment("notebook"), "a package index that can be reached"),
 }

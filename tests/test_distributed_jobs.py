@@ -34,7 +34,7 @@ def test_pytorch_goes_on_from_its_checkpoint_after_a_worker_was_killed(tmp_path:
     assert "restarting the job (1 of 1)" in ended.stderr
 
 
-@pytest.mark.needs("jax")
+@pytest.mark.needs("host name", "jax")
 def test_jax_adds_up_over_all_processes(tmp_path: Path) -> None:
     ended = run("jax", tmp_path / "run", programs=str(job_environment("jax")))
     assert ended.returncode == 0, ended.stderr

@@ -224,7 +224,7 @@ class Reader(RunReader):
     [
         (["ps", "demo"], "progress"),
         (["logs", "demo"], "log"),
-        (["explain", "demo", "worker/0"], "variables"),
+        (["variables", "demo", "worker/0"], "variables"),
         (["stop", "demo"], "cancel"),
         (["rm", "demo"], "remove"),
         (["exec", "demo", "worker/0"], "exec"),

@@ -314,7 +314,7 @@ def test_ps_lists_the_runs_of_all_users_those_that_run_first(cluster: SmallClust
         (["logs", "demo-bcdfg"], "worker/0 | one\nworker/1 | other\n"),
         (["logs", "demo-bcdfg", "worker/0", "-f"], "one\n"),
         (["logs", "demo-bcdfg", "worker/0", "--runtime"], "set up\n"),
-        (["explain", "demo-bcdfg", "worker/1"], "platform  POD=worker/1\n"),
+        (["variables", "demo-bcdfg", "worker/1"], "platform  POD=worker/1\n"),
     ],
 )
 def test_logs_and_variables_are_those_of_the_cluster(
@@ -334,7 +334,7 @@ def test_the_variables_that_are_known_are_shown_and_what_is_not_is_said(
 ) -> None:
     cluster.known = {"demo-bcdfg": FAILED}
     cluster.missing = "those of \x1b its peers"
-    status, output, messages = shown("explain", "demo-bcdfg", "worker/1", "--on", "lab")
+    status, output, messages = shown("variables", "demo-bcdfg", "worker/1", "--on", "lab")
     assert (status, output) == (0, "platform  POD=worker/1\n")
     assert messages == "pai-runtime: those of \\x1b its peers\n"
 
@@ -380,7 +380,7 @@ COMMANDS = [
     ["logs", "demo"],
     ["stop", "demo"],
     ["stop", "latest"],
-    ["explain", "demo", "worker/0"],
+    ["variables", "demo", "worker/0"],
     ["exec", "demo", "worker/0"],
     ["rm", "demo"],
     ["rm", "latest"],

@@ -262,7 +262,7 @@ def test_a_run_is_left_and_followed_stopped_and_removed_from_elsewhere(lab: Lab)
     assert (listed["run"], listed["user"], listed["state"]) == (name, "ada", "running")
     tasks = lab.json("ps", name, "--on", "lab")["tasks"]
     assert [(task["state"], task["node"]) for task in tasks] == [("running", NODE)] * 2
-    explained = lab.run("explain", name, "worker/0", "--on", "lab").stdout
+    explained = lab.run("variables", name, "worker/0", "--on", "lab").stdout
     address = lab.pods(name)[1]["status"]["podIP"]
     assert f"PAI_HOST_IP_worker_1={address}\n" in explained, explained
 

@@ -181,7 +181,7 @@ def test_a_detached_run_is_listed_read_explained_and_stopped(
 
     told = {"PAI_TASK_INDEX": {"source": "platform", "value": "0"}}
     server.log(pod["metadata"]["name"], "runtime-log", told_line(told))
-    explained = cli("explain", name, "worker/0", "--on", "lab").stdout
+    explained = cli("variables", name, "worker/0", "--on", "lab").stdout
     assert re.search(r"^platform +PAI_TASK_INDEX=0$", explained, re.MULTILINE)
     assert re.search(rf"PAI_HOST_IP_worker_1={name}-worker-0-1\.{name}$", explained, re.MULTILINE)
     assert re.search(r"PAI_PORT_LIST_worker_1_distributed=15002$", explained, re.MULTILINE)

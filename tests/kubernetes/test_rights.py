@@ -112,7 +112,7 @@ def played(server: ApiServer, name: str) -> None:
 
 
 def look(server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
-    """As ``ps``, ``logs`` and ``explain`` do it, and whoever follows."""
+    """As ``ps``, ``logs`` and ``variables`` do it, and whoever follows."""
     cluster.runs()
     with contextlib.closing(cluster._runs):
         cluster.runs()  # as `ps --watch` does

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from pai_runtime.cli.given_run import NotThere, given_tasks
+from pai_runtime.cli.help import example
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
@@ -45,12 +46,18 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
             (plugin,) = host.installed[id_]
             for command in declared_commands(plugin):
                 if command.name not in commands.choices:
-                    summary = command.summary
-                    help_ = summary.replace("%", "%%")  # argparse would fill it in
-                    parser = commands.add_parser(command.name, help=help_, description=summary)
+                    parser = add_plugin_command(commands, command)
                     parser.set_defaults(module=__name__, command=command, plugin=plugin)
                     if command.name == wanted:
                         _add_arguments(host, plugin, command, parser)
+
+
+def add_plugin_command(commands: Any, command: PluginCommand) -> argparse.ArgumentParser:
+    """Add a command without its arguments, and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        command.name, description=command.summary, epilog=example(command.example), group=command.group
+    )
+    return parser
 
 
 class _Output:

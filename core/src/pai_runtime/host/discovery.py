@@ -24,11 +24,13 @@ _MOST_FAULTS = 20
 
 @record(frozen=True)
 class PluginCommand:
-    """A command that a plugin adds to ``pai-runtime``."""
+    """A command that a plugin adds to ``pai-runtime``; in the help, in a `group` and with an `example`."""
 
     name: str
     module: str
     summary: str
+    group: str = ""
+    example: str = ""
 
 
 @record(frozen=True)

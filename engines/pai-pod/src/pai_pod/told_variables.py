@@ -1,4 +1,4 @@
-"""The variables of a task as a line in its log, for ``explain`` where the task's files cannot be read.
+"""The variables of a task as a line in its log, for ``variables`` where the task's files cannot be read.
 
 Another line tells that the task is held, or lingers, and no longer.
 

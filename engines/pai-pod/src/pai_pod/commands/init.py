@@ -11,7 +11,6 @@ from pai_runtime.plugin import Output
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; everything else comes from the environment and from files."""
-    parser.description = "Prepare a pod's volume for its task; see docs/runtime-image.md."
     parser.add_argument(
         "--print-logs",
         action="store_true",

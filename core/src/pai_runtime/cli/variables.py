@@ -1,4 +1,4 @@
-"""``pai-runtime explain``: the environment of a task, and where each variable comes from."""
+"""``pai-runtime variables``: the environment of a task, and where each variable comes from."""
 
 import argparse
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 2 if there is no such run or task."""
     try:
-        given = given_tasks("explain", run_and_tasks(args), args.on)
+        given = given_tasks("variables", run_and_tasks(args), args.on)
         for task in given.tasks:
             rows, missing = _rows(given.reader, task)
             write_lines([f"{task.name}:"] if len(given.tasks) > 1 else ())
