@@ -32,7 +32,7 @@ WITHOUT_SSH = "without ssh"
 _PLACE = """
 import sys
 from pathlib import Path
-from pai_runtime.pod.bundle_copy import bundle_on_its_way
+from pai_pod.bundle_copy import bundle_on_its_way
 with bundle_on_its_way(*map(Path, sys.argv[1:])) as place:
     place()
 """

@@ -34,7 +34,7 @@ from benchmarks.measure import (
     times,
     timings,
 )
-from pai_runtime.pod.handover import Handover, hand_over
+from pai_pod.handover import Handover, hand_over
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
 

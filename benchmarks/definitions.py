@@ -1,4 +1,4 @@
-"""definitions: from a job that requires shared definitions to the job that has them as prerequisites.
+"""definitions: from a job that requires shared definitions to one that has them, and a run's lock file.
 
 A whole process each: with the definitions in the files of a folder, and with those of a server, locked and in
 the cache. Beside `python -I -c pass`, and beside reading the same files with `cat`. Targets: so many times of
@@ -42,9 +42,11 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.definitions import JobDefinitions
 
 path, problems = Path(sys.argv[1]), Problems()
-none = JobPlugins(lambda _: None, str, lambda: "cmd", lambda _: None, lambda root, _: root)
-job = load_job(path, None, none, problems, open_definitions=JobDefinitions(Host(NO_POLICY), path))
+none = JobPlugins(lambda _: None, lambda _: {}, str, lambda: "cmd", lambda _: None, lambda root, _: root)
+definitions = JobDefinitions(Host(NO_POLICY), path)
+job = load_job(path, None, none, problems, open_definitions=definitions)
 problems.check()
+assert definitions.resolved()  # as each run keeps them
 assert len(job.uses["worker"].uses) == int(sys.argv[2]), len(job.uses["worker"].uses)
 gc.freeze()  # at the exit, as the commands do
 """

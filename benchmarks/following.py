@@ -33,11 +33,10 @@ import sys
 from pai_kubernetes.api.access import Access
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.run.reader import Reader
+from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.view import PlainView
 reader = Reader(Api(Access(sys.argv[1], "jane", "a kubeconfig", "team-a"), "", "lab"), sys.argv[2], "lab")
-view = PlainView(reader)
-view.shows_output = False
-run, status = reader.follow(view)
+run, status = follow(reader, PlainView(reader))
 sys.exit(status or any(task.state != "succeeded" for task in run.tasks))
 """
 PARSE = """

@@ -36,11 +36,11 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.job.build import build_job
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment
-from pai_runtime.pod.framework import read_framework
-from pai_runtime.pod.placement import framework_placement
+from pai_openpai.framework import read_framework
+from pai_openpai.placement import framework_placement
 
 framework = read_framework(Path(sys.argv[1]).read_bytes())
-none = JobPlugins(lambda _: None, str, str, lambda _: None, lambda root, _: root)
+none = JobPlugins(lambda _: None, lambda _: {}, str, str, lambda _: None, lambda root, _: root)
 job = build_job(parse_document(framework.job_file, "job.yaml"), {}, none, Problems())
 pod = {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "0"}
 environment = JobEnvironment(job, framework_placement(framework, job, pod, "/usr/local/pai/runtime.d"))

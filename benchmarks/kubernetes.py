@@ -20,7 +20,7 @@ MOST_TIMES = 12
 READ = """
 import sys, time
 from pathlib import Path
-from pai_runtime.pod.api_server import get_object
+from pai_openpai.api_server import get_object
 until = time.monotonic() + 60
 environment = {"KUBERNETES_SERVICE_HOST": sys.argv[1], "KUBERNETES_SERVICE_PORT": sys.argv[2]}
 get_object(environment, "/apis", lambda: until - time.monotonic(), Path(sys.argv[3]))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pai_runtime.cli
-from pai_runtime.pod import init
+from pai_pod import init
 
 _marks: dict[str, list[float]] = {}
 

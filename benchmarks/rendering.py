@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.measure import Sample, Thing, callback, in_turn, job, milliseconds, table, times, write_job
-from pai_kubernetes.manifests.objects import Rendered, render
+from pai_kubernetes.manifests.objects import RenderedRun, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile
+from pai_pod.placement import peers_placement
 from pai_runtime.document.problems import Problems
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.pod.placement import peers_placement
 from pai_runtime.task.plan import Plan
 
 RUNS = 5
@@ -74,16 +74,16 @@ def _planner(path: Path) -> Planner:
     return plan_job(JobFiles(path), Host(NO_POLICY), place, Problems())
 
 
-def _loaded_and_rendered(path: Path) -> Rendered:
+def _loaded_and_rendered(path: Path) -> RenderedRun:
     planner = _planner(path)
     return _render(planner, planner.plans())
 
 
-def _render(planner: Planner, plans: Mapping[TaskName, Plan]) -> Rendered:
+def _render(planner: Planner, plans: Mapping[TaskName, Plan]) -> RenderedRun:
     return render(
         planner.job,
         plans,
-        ClusterRequest("alice"),
+        RunRequest("alice"),
         PROFILE,
         name=RUN,
         policies=policies(planner.job, run_roles(planner.job, RUN), {}, Problems()),

@@ -40,6 +40,7 @@ SUBJECTS = (
     "definitions",
     "rendering",
     "following",
+    "usage",
 )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.bundle.interpreter import SEARCH_PATH
-from pai_runtime.bundle.launcher import launcher
+from pai_pod.bundle.interpreter import SEARCH_PATH
+from pai_pod.bundle.launcher import launcher
 from pai_runtime.task.paths import BUNDLE, LAUNCHER
 from tests.needs import MOUNT_NAMESPACE
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pai_runtime import cli as command_line
-from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.task.stop_signals import STOP_SIGNALS
 from pai_runtime.terminal import view as view_module
-from tests.small_cluster import OPENS, Engine, SmallCluster, find_plugins_in, install_engine, write_profiles
+from tests.small_cluster import OPENS, Opened, SmallCluster, find_plugins_in, install_engine, write_profiles
 from tests.support import job
 
 NO_GPU = job(worker={"resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 8}})
@@ -28,7 +28,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallCluster:
     monkeypatch.setattr(view_module, "_LOOK_EVERY", 0.0)
     monkeypatch.chdir(tmp_path)
     made = SmallCluster()
-    monkeypatch.setattr(Engine, "cluster", made)
+    monkeypatch.setattr(Opened, "cluster", made)
     return made
 
 

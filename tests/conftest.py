@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pai_kubernetes.api import hidden
-from pai_runtime.bundle.make import make_bundle
+from pai_pod.bundle.make import make_bundle
 from pai_runtime.host import own_modules
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

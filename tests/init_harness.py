@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
+from pai_pod.port_check import taken_ports
+from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.engines.local import ports as local_ports
-from pai_runtime.pod.port_check import taken_ports
-from pai_runtime.pod.port_spec import END, FIRST, hashed_port
 from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, cli, job
 

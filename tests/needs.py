@@ -22,8 +22,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.job_environment import job_environment
 from tests.memory_cgroup import memory_cgroup
-from tests.notebook_environment import notebook_environment
 
 NOTHING_SKIPPED: Final = "PAI_TEST_NOTHING_SKIPPED"
 """Set where everything is there, as in CI: then a skipped test is a failed one."""
@@ -48,6 +48,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "openssh-server": "sshd",
     "openssl": "openssl",
     "perl": "shasum",
+    "python3-torch": "/usr/lib/python3/dist-packages/torch",
     "runc": "runc",
     "strace": "strace",
     "unzip": "unzip",
@@ -127,9 +128,17 @@ def _has_ipv6() -> bool:
     return True
 
 
-def _has_notebook() -> bool:
+def _resolves_itself() -> bool:
     try:
-        notebook_environment()
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
+
+
+def _has_environment(name: str) -> bool:
+    try:
+        job_environment(name)
     except subprocess.CalledProcessError:
         return False
     return True
@@ -171,7 +180,9 @@ RIGHTS: Final[Mapping[str, Need]] = {
 _OTHER: Final[Mapping[str, Need]] = {
     "IPv6": Need(_has_ipv6, "a machine with the address ::1"),
     "libyaml": Need(lambda: hasattr(yaml, "CSafeLoader"), "a PyYAML that was built with libyaml"),
-    "notebook": Need(_has_notebook, "a package index that can be reached"),
+    "host name": Need(_resolves_itself, "a line with the machine's own name in /etc/hosts"),
+    "jax": Need(lambda: _has_environment("jax"), "a package index that can be reached"),
+    "notebook": Need(lambda: _has_environment("notebook"), "a package index that can be reached"),
 }
 _OF_FIXTURES: Final[Mapping[str, tuple[str, ...]]] = {"bundle": ("bash-static", "busybox-static")}
 

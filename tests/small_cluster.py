@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pai_kubernetes.manifests.text import manifest_text
 from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.engines.cluster import ClusterError, ClusterRequest, Manifests
+from pai_runtime.engines.interface import Engine, NewRun, Rendered, RunRequest
 from pai_runtime.engines.local.placement import example_placement
-from pai_runtime.engines.view import View
 from pai_runtime.host import own_modules
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, TaskVariables
+from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.plan import Plan
 from tests.plugin_factory import Site
@@ -54,28 +55,29 @@ class SmallLog:
         pass
 
 
-class SmallRunReader:
+class SmallRunReader(RunReader):
     """A run, as the cluster has it."""
 
     def __init__(self, cluster: SmallCluster, name: str) -> None:
         self.named = name
-        self.options: tuple[str, ...] = ("--on", "lab")
+        self.on = "lab"
         self._cluster = cluster
 
     def run(self) -> Run | Unreadable:
         if self._cluster.away:
             raise ClusterError(self._cluster.away)
-        return self._cluster.known.get(self.named, Unreadable("there is no such run"))
+        return self._cluster.known.get(self.named, Unreadable("there is no such run", is_missing=True))
 
-    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
-        self._cluster.kept_in = keep
-        for run in self._cluster.to_come:
-            self._cluster.known[self.named] = run
-            view.show(run)
-        if self._cluster.away:
-            raise ClusterError(self._cluster.away)
-        view.end()
-        return run, self._cluster.status
+    def follow(self, say: Callable[[str], None]) -> None:
+        del say
+        self.wait(0)
+
+    def wait(self, seconds: float) -> None:
+        del seconds
+        if self._cluster.to_come:
+            self._cluster.known[self.named] = self._cluster.to_come.pop(0)
+        else:  # nothing will come any more, so somebody loses patience
+            signal.raise_signal(signal.SIGINT)
 
     def progress(self, task: RunTask) -> Progress | None:
         return None if task.over else Progress("command", None, 0.0)
@@ -94,22 +96,23 @@ class SmallRunReader:
         self._cluster.cancelled.append(self.named)
         return ""
 
-    def remove(self) -> None:
+    def remove(self) -> int | None:
         run = self.run()
         if isinstance(run, Unreadable):
             raise CannotRemove(run.reason)
         if not run.over:
             raise CannotRemove("it is running")
         del self._cluster.known[self.named]
+        return None
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         raise CannotEnter(f"enter {task.name} yourself: {argv}")
 
 
-class SmallRun:
+class SmallRun(NewRun):
     """A run that is not submitted."""
 
-    def __init__(self, cluster: SmallCluster, request: ClusterRequest) -> None:
+    def __init__(self, cluster: SmallCluster, request: RunRequest) -> None:
         self._cluster = cluster
         self._request = request
 
@@ -126,43 +129,42 @@ class SmallRun:
             field = f"taskRoles.{role.name}.resourcePerInstance.gpu"
             problems.add(Problem("too-many-gpus", "this cluster has none", self._job.position, field))
 
-    def manifests(
+    def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
-    ) -> Manifests:
+    ) -> Rendered:
         metadata = {"name": name or f"{self._job.name}-0123abcd"}
         script = "\n".join(plan.role for plan in plans.values()) + "\n"
         objects = [
             {"kind": "JobSet", "metadata": metadata, "spec": {"first": metadata, "second": metadata}},
             {"kind": "ConfigMap", "metadata": metadata, "data": {"script": script, "odd": "\x1b[31m\u202e"}},
         ]
-        return Manifests(objects, [{"kind": "Secret", "metadata": metadata, "stringData": dict(secrets)}])
+        secret = {"kind": "Secret", "metadata": metadata, "stringData": dict(secrets)}
+        return Rendered(manifest_text(objects), manifest_text([secret]), [f"Secret {metadata['name']}"])
 
-    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> RunReader:
         name = f"{self._job.name}-bcdfg"
         self._cluster.submitted.append((self._request, dict(secrets)))
         tasks = tuple(RunTask(role, index, "waiting", None, 0, None, None) for role, index in plans)
         run = Run(self._job.name, "small", "job.yaml", 0.0, 0, tasks, user=self._request.user)
         self._cluster.known[name] = run
-        return name
+        return SmallRunReader(self._cluster, name)
 
 
-class SmallCluster:
+class SmallCluster(Engine):
     """The cluster, and what it was asked to do."""
 
     def __init__(self) -> None:
         self.known: dict[str, Run | Unreadable] = {}
         self.to_come: list[Run] = []
-        self.status = 0
         self.records: dict[str, Mapping[str, Any]] = {}
         self.logs: dict[tuple[str, LogName], bytes] = {}
         self.away = ""
         self.missing = ""
-        self.kept_in: Path | None = None
         self.cancelled: list[str] = []
         self.checked: list[tuple[list[TaskName], bool]] = []
-        self.submitted: list[tuple[ClusterRequest, Mapping[str, str]]] = []
+        self.submitted: list[tuple[RunRequest, Mapping[str, str]]] = []
 
-    def new_run(self, request: ClusterRequest) -> SmallRun:
+    def new_run(self, request: RunRequest) -> SmallRun:
         return SmallRun(self, request)
 
     def open_run(self, name: str) -> SmallRunReader:
@@ -174,7 +176,7 @@ class SmallCluster:
         return [(self.open_run(name), run) for name, run in self.known.items()]
 
 
-class Engine:
+class Opened:
     """What opens a cluster: the one that was made last."""
 
     cluster = SmallCluster()
@@ -183,8 +185,8 @@ class Engine:
 OPENS = """
 @hookimpl
 def pai_engine(profile):
-    from tests.small_cluster import Engine
-    return Engine.cluster
+    from tests.small_cluster import Opened
+    return Opened.cluster
 """
 """The code of an engine for it."""
 

@@ -334,7 +334,9 @@ def main(args, output):
 
 def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    commands = [{"name": "greet", "module": "org_example_greet.greet", "summary": "say 100% hello"}]
+    commands = [
+        {"name": "greet", "module": "org_example_greet.greet", "summary": "say 100% hello to %(prog)s"}
+    ]
     site.add(
         "org.example.greet",
         "",
@@ -343,7 +345,7 @@ def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_p
         files={"{package}/greet.py": _COMMAND},
     )
     helped = site.cli("--help")
-    assert "say 100% hello" in helped.stdout
+    assert "say 100% hello to %(prog)s" in helped.stdout
     assert site.imported == set()
     greeted = site.cli("greet", "you")
     assert (greeted.returncode, greeted.stdout) == (4, "hello you\n")
@@ -363,7 +365,7 @@ def test_a_command_of_a_plugin_that_is_broken_or_refused_is_said(tmp_path: Path)
     policy = tmp_path / "policy.yaml"
     policy.write_text("policyVersion: 1\nplugins: []\n")
     refused = site.cli("greet", env={"PAI_RUNTIME_POLICY": str(policy)})
-    assert (refused.returncode, "invalid choice: 'greet'" in refused.stderr) == (2, True)
+    assert (refused.returncode, "there is no command greet" in refused.stderr) == (2, True)
     built_in = site.cli("marketplace", "list", env={"PAI_RUNTIME_POLICY": str(policy)})
     assert (built_in.returncode, "pai-definitions" in built_in.stderr) == (2, True)
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod import api_server
-from pai_runtime.pod.api_server import ApiError, get_object
+from pai_openpai import api_server
+from pai_openpai.api_server import ApiError, get_object
 from tests.certificates import Certificate, authority, server_certificate
 from tests.fault_server import FaultServer, Reply
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.bundle.launcher import launcher_for
-from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_pod.bundle.launcher import launcher_for
 from pai_runtime.task.bundle import image_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.paths import BUNDLE
+from pai_runtime.task.stop_signals import STOP_SIGNALS
 from tests.bundle_harness import Image
 
 pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")

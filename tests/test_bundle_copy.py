@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.bundle_copy import bundle_on_its_way
-from pai_runtime.pod.errors import InitFailed
+from pai_pod.bundle_copy import bundle_on_its_way
+from pai_pod.errors import InitFailed
 from tests.needs import MOUNT_NAMESPACE
 
 _PLACE = """
 import sys
 from pathlib import Path
-from pai_runtime.pod.bundle_copy import bundle_on_its_way
+from pai_pod.bundle_copy import bundle_on_its_way
 try:
     with bundle_on_its_way(Path(sys.argv[1]), Path(sys.argv[2])) as place:
         place()

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.bundle import static_programs
-from pai_runtime.bundle.distributions import Bundled, bundled_distributions
-from pai_runtime.bundle.elf import Elf, read_elf
-from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.bundle.site import add_distribution
+from pai_pod.bundle import static_programs
+from pai_pod.bundle.distributions import Bundled, bundled_distributions
+from pai_pod.bundle.elf import Elf, read_elf
+from pai_pod.bundle.errors import CannotBundle
+from pai_pod.bundle.libraries import Libraries
+from pai_pod.bundle.site import add_distribution
 from pai_runtime.host.code import Code
 from pai_runtime.host.host import Host
 from pai_runtime.host.metadata import Distribution

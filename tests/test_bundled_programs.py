@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.bundle import programs
-from pai_runtime.bundle.elf import read_elf
-from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.bundle.programs import add_programs
-from pai_runtime.bundle.static_programs import add_static_programs
+from pai_pod.bundle import programs
+from pai_pod.bundle.elf import read_elf
+from pai_pod.bundle.errors import CannotBundle
+from pai_pod.bundle.libraries import Libraries
+from pai_pod.bundle.programs import add_programs
+from pai_pod.bundle.static_programs import add_static_programs
 from pai_runtime.task.paths import BUNDLE
 from tests.bundle_harness import Image
 from tests.git_server import GitServer, git, make_repository

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.challenges import Challenge, parse_challenges
+from pai_pod.challenges import Challenge, parse_challenges
 
 REALM = "https://auth.example/token"
 SCOPE = "repository:x/y:pull,push"

@@ -13,10 +13,10 @@ import pytest
 
 from pai_kubernetes.manifests import code_archive as archiving
 from pai_kubernetes.manifests.code_archive import code_archive
+from pai_pod import code
+from pai_pod.code import MOST_BYTES, unpack_code
+from pai_pod.errors import InitFailed
 from pai_runtime.engines.code import Code
-from pai_runtime.pod import code
-from pai_runtime.pod.code import MOST_BYTES, unpack_code
-from pai_runtime.pod.errors import InitFailed
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
 
@@ -285,7 +285,7 @@ def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
 def test_more_files_than_init_unpacks_are_refused_when_they_are_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(archiving, "MOST_CODE_ENTRIES", 3)
     for number in range(3):
         (tmp_path / str(number)).touch()
     code_archive(Code(tmp_path))

@@ -31,6 +31,15 @@ def data(content: str) -> Any:
     return definition(content).value.data
 
 
+def test_misspelt_variables_are_named_and_not_each_place_that_uses_them() -> None:
+    (problem,) = problems(lambda: definitions("name: d\nuri: '{{ a }}{{ b }}'\ntemplate_varables: [a, b]\n"))
+    assert (problem.code, problem.field, problem.suggestion) == (
+        "unknown-field",
+        "template_varables",
+        "template_variables",
+    )
+
+
 # What a file holds
 
 

@@ -12,7 +12,7 @@ import pytest
 from pai_runtime.engines.local.devices import Devices, device_variables, devices_of, lack_of_devices
 from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.placement import placement
-from pai_runtime.engines.local.request import RunRequest
+from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import JobEnvironment
 from pai_runtime.task.plan import PLATFORM, Variable
@@ -104,12 +104,6 @@ def test_a_machine_without_devices_hides_none_and_says_that_there_are_none() -> 
     assert lack_of_devices(of_gpus(a=0), Devices()) is None
 
 
-class _Nobody:
-    """Somebody to whom nothing is said while a job is placed."""
-
-    shows_output = False
-
-
 def test_what_a_task_is_told_is_a_variable_of_the_platform_in_its_plan(tmp_path: Path) -> None:
     # Where retries take it from, too, and which inherited variables do not override.
     job_ = of_gpus(a=1)
@@ -121,8 +115,8 @@ def test_what_a_task_is_told_is_a_variable_of_the_platform_in_its_plan(tmp_path:
 
 def placed(root: Path, document: Mapping[str, Any], *asked: str) -> list[Mapping[str, str]]:
     """The variables of the devices of all tasks of a job that is placed on a machine."""
-    nobody: Any = _Nobody()
-    wanted = RunRequest(root, "user", nobody, None, "none", {}, asked, None, "", machine=root)
+    said: list[str] = []
+    wanted = LocalRequest(root, "user", said.append, None, "none", {}, asked, None, "", machine=root)
     return [place.devices for place in LocalRun(build(document), wanted).place().places.values()]
 
 

@@ -44,6 +44,7 @@ DOCUMENTS = [
     *sorted(ROOT.glob("marketplace/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+_OF_FRAMEWORKS = {f"examples/distributed/{each}.yaml" for each in ("jax", "mpi", "torch", "torchrun")}
 _NEEDS = {
     "docs/writing-jobs.md": ["user namespaces"],
     "plugins/pai-ssh/README.md": ["openssh-client", "openssh-server"],
@@ -238,10 +239,10 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
 
 
 def test_every_example_job_that_needs_nothing_else_runs(tmp_path: Path) -> None:
-    """Those that the documents run are run there."""
+    """Those that the documents run are run there, those of frameworks in tests/test_distributed_jobs.py."""
     documents = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     for example in EXAMPLES:
-        alone = "/path/to/" not in example.read_text("utf-8")
+        alone = "/path/to/" not in example.read_text("utf-8") and name(example) not in _OF_FRAMEWORKS
         if alone and not re.search(rf"^\$ pai-runtime run .*{name(example)}", documents, re.MULTILINE):
             done = cli("run", example, "--out", tmp_path / example.stem)
             assert done.returncode == 0, done.stderr
@@ -271,10 +272,11 @@ def test_every_test_that_a_document_names_is_there() -> None:
 
 
 def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
-    core = ROOT / "core/src/pai_runtime"
+    sources = (ROOT / "core/src/pai_runtime", *ROOT.glob("engines/*/src"), *ROOT.glob("marketplace/*/src"))
+    packages = {path.name: path for source in sources for path in source.iterdir()}
     named = {found for document in DOCUMENTS for found in _MODULE.findall(document.read_text("utf-8"))}
-    named = {(package, module) for package, module in named if (core / package).is_dir()}
-    assert not [each for each in named if not core.joinpath(*each).exists()]
+    named = {(package, module) for package, module in named if package in packages}
+    assert not [each for each in named if not (packages[each[0]] / each[1]).exists()]
     assert len(named) > 10, named
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.pod.framework import MOST_BYTES, BadFramework, read_framework
+from pai_openpai.framework import MOST_BYTES, BadFramework, read_framework
 from tests.framework_object import ANNOTATION, Pod, framework_object, hashed, role_status, task_role
 
 WORKERS = (Pod("2320bc0d-db98-4969-965f-077953c6aee9", "10.0.0.1"), Pod("9dd75861", "fd00::2"))

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pai_openpai import api_server
+from pai_openpai.framework_barrier import INTERVAL, SECONDS, wait_for_framework
+from pai_pod.errors import BarrierFailed
 from pai_runtime.network.deadline import Deadline
-from pai_runtime.pod import api_server
-from pai_runtime.pod.barrier import INTERVAL, SECONDS, BarrierFailed, wait_for_framework
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
 
@@ -193,7 +194,7 @@ def test_many_pods_do_not_look_at_the_same_time() -> None:
 PROGRAM = """
 import signal, sys
 from pathlib import Path
-from pai_runtime.pod.barrier import wait_for_framework
+from pai_openpai.framework_barrier import wait_for_framework
 
 def end(number, frame):
     raise SystemExit(128 + number)

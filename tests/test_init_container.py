@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.pod.init_config import BUILT_IN
+from pai_pod.init_steps import BUILT_IN
+from pai_pod.steps import GROUP as STEPS
+from pai_runtime.host.code import GROUP
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from tests.init_harness import (
     CMD,
     USES,
@@ -23,11 +26,12 @@ from tests.init_harness import (
     framework_variables,
     pod_job,
 )
-from tests.plugin_factory import Site, policy_rule, write_policy
+from tests.plugin_factory import Made, Site, policy_rule, write_policy
 from tests.test_unfolding import PROPOSED, folded
 
 SSH = {"plugin": "ssh", "parameters": {"jobssh": True}}
 JOB_KEY = {"key": "private", "pubKey": "public"}
+_ALLOWED = {"id": "com.microsoft.pai.engine.pod", "distribution": "pai-pod", "versions": "*"}
 
 
 def _init_plugins(*entries: Mapping[str, Any] | str) -> str:
@@ -385,13 +389,82 @@ def test_an_error_of_an_init_plugin_names_it_with_its_version(tmp_path: Path, si
 
 def test_an_init_plugin_that_the_policy_refuses_is_never_imported(tmp_path: Path, site: Site) -> None:
     made = site.add("org.own", INIT_PLUGIN, hooks=["pai_init_container"])
-    policy = write_policy(tmp_path, policy_rule(made, versions="==2.0"))
+    policy = write_policy(tmp_path, _ALLOWED, policy_rule(made, versions="==2.0"))
     pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
     done = pod.init(INIT_CONFIG=_init_plugins("org.own", "org.none"), PAI_RUNTIME_POLICY=str(policy))
     assert done.returncode == 1
     errors = [line for line in pod.log.splitlines() if " error: " in line]
     assert [("org.own" in line, "org.none" in line) for line in errors] == [(True, False), (False, True)]
     assert str(policy) in errors[0]
+    assert not site.imported
+
+
+def test_init_does_not_run_where_the_policy_refuses_what_brings_it(tmp_path: Path, site: Site) -> None:
+    policy = write_policy(tmp_path, policy_rule(site.add("org.own", INIT_PLUGIN)))
+    pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
+    done = pod.init(PAI_RUNTIME_POLICY=str(policy))
+    assert done.returncode == CANNOT_RUN
+    assert "pai-pod" in done.stderr
+    assert not list(pod.volume.iterdir())
+
+
+_STEP = """
+from pai_pod.errors import InitFailed
+from pai_pod.steps import GivenCommand, PlannedTask, Pod
+from pai_runtime.task.plan import Command
+
+def run(pod: Pod, task: PlannedTask) -> GivenCommand:
+    if "FAIL" in pod.environment:
+        raise InitFailed(77, "no scratch disk")
+    return GivenCommand(Command(f"echo {task.draft.role}", "scratch", False))
+"""
+
+
+def _scratch(site: Site) -> Made:
+    """A distribution that brings the step ``scratchDisk``."""
+    points = f"[{GROUP}]\norg.scratch = org_scratch\n[{STEPS}]\nscratchDisk = org_scratch.step\n"
+    files = {"{package}/step.py": _STEP, "{info}/entry_points.txt": points}
+    return site.add("org.scratch", "", files=files)
+
+
+@pytest.mark.parametrize(
+    ("environment", "code"), [({}, 0), ({"FAIL": "1"}, 77)], ids=["a result for later ones", "a failure"]
+)
+def test_a_distribution_can_bring_an_init_step(
+    tmp_path: Path, site: Site, environment: Mapping[str, str], code: int
+) -> None:
+    _scratch(site)
+    pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
+    listed = _init_plugins("jobConfig", "runtimePlugins", "scratchDisk")
+    assert pod.init(INIT_CONFIG=listed, **environment).returncode == code, pod.log
+    if code:
+        assert "no scratch disk" in pod.log
+        assert "Traceback" not in pod.log
+    else:
+        assert pod.plan["command"]["script"] == "echo taskrole"
+
+
+def test_an_init_step_says_what_it_needs_of_those_before_it(tmp_path: Path, site: Site) -> None:
+    _scratch(site)
+    pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
+    assert pod.init(INIT_CONFIG=_init_plugins("jobConfig", "scratchDisk", "runtimePlugins")).returncode == 1
+    assert "list runtimePlugins before" in pod.log.splitlines()[-1]
+
+
+def test_an_init_step_of_a_plugin_that_the_policy_refuses_is_not_imported(tmp_path: Path, site: Site) -> None:
+    made = _scratch(site)
+    policy = write_policy(tmp_path, _ALLOWED, policy_rule(made, versions="==2.0"))
+    pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))
+    listed = _init_plugins("jobConfig", "runtimePlugins", "scratchDisk")
+    assert pod.init(INIT_CONFIG=listed, PAI_RUNTIME_POLICY=str(policy)).returncode == 1
+    assert made.label in pod.log.splitlines()[-1]
+    assert not site.imported
+
+
+def test_a_pod_of_framework_controller_needs_its_init_steps(tmp_path: Path, site: Site) -> None:
+    pod = PodFolder(tmp_path, **framework_variables("worker"))
+    assert pod.init(PAI_RUNTIME_POLICY=str(write_policy(tmp_path, _ALLOWED))).returncode == 1
+    assert "com.microsoft.pai.engine.openpai" in pod.log.splitlines()[-1]
     assert not site.imported
 
 

@@ -13,7 +13,7 @@ from tests.plugin_factory import Site
 
 _KILLED = """
 import os, signal, sys
-import pai_runtime.cli, pai_runtime.cli.init
+import pai_runtime.cli, pai_pod.commands.init
 
 def init(calls):
     '''Run init, which is killed before one of the calls that change anything; its exit code.'''

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pai_pod.peers import Peers
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.pod.peers import Peers
 from tests.init_harness import CMD, USES, PodFolder, pod_job
 from tests.test_all_plugins import EXAMPLE, repository
 

@@ -62,6 +62,15 @@ def test_a_property_named_like_a_login_is_one_of_other_prerequisites(tmp_path: P
     assert load(tmp_path, document) == ()
 
 
+def test_a_field_that_a_prerequisite_was_probably_meant_to_have_is_warned_of(tmp_path: Path) -> None:
+    misspelt = {"plugn": "cmd", "requireStorage": [], "faliurePolicy": "fail", "path": "/x", "mode": "r"}
+    document = job(prerequisites=[script("own", **misspelt)], worker={"prerequisites": ["own"]})
+    found = load(tmp_path, document)
+    meant = ["plugin", "requireStorages", "failurePolicy"]
+    assert {each.severity for each in found} == {"warning"}
+    assert [each.suggestion for each in found] == meant
+
+
 @pytest.mark.parametrize(
     ("role", "name"),
     [("ps_server", "psserver"), ("taskrole_1", "taskrole1"), ("Worker", "worker"), ("_", "")],

@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 import yaml
 
-from tests.notebook_environment import notebook_environment
+from tests.job_environment import job_environment
 from tests.support import JOBS, PROGRAM, cli
 
 
@@ -20,7 +20,7 @@ from tests.support import JOBS, PROGRAM, cli
 def test_jupyter_answers_on_the_port_that_the_job_gives_it_and_stops(tmp_path: Path) -> None:
     env = {
         **os.environ,
-        "PATH": f"{notebook_environment()}:{os.environ['PATH']}",
+        "PATH": f"{job_environment('notebook')}:{os.environ['PATH']}",
         "HOME": str(tmp_path / "home"),
     }
     folder = tmp_path / "run"

@@ -142,6 +142,27 @@ def test_a_time_limit_ends_the_job(tmp_path: Path) -> None:
     assert "the task timed out in command" in ended.stderr
 
 
+def test_a_time_limit_of_the_job_ends_its_tasks_which_are_not_retried(tmp_path: Path) -> None:
+    extras = {"timeout": "1.5s", "gangAllocation": False}
+    worker = {"commands": ["sleep 1000"], "taskRetryCount": 2}
+    path = write_job(tmp_path, job(worker=worker, extras=extras, jobRetryCount=1))
+    ended = cli("run", path, "--out", tmp_path / "run")
+    assert ended.returncode == 242
+    found = json.loads(cli("ps", tmp_path / "run", "--json").stdout)
+    (task,) = found["tasks"]
+    assert (task["exitCode"], task["retries"], found["retries"]) == (242, 0, 0)
+    planned = json.loads(cli("plan", path, "--task", "worker/0", "--json").stdout)
+    assert planned["timeout"] == 1.5
+    assert 242 in planned["permanentCodes"]
+
+
+@pytest.mark.parametrize("time", ["0s", "0.000h", "-1s", "5", 5, True, "soon"])
+def test_a_time_limit_that_is_none_is_refused_with_its_place(tmp_path: Path, time: Any) -> None:
+    checked = cli("validate", write_job(tmp_path, job(extras={"timeout": time})), "--json")
+    (problem,) = json.loads(checked.stdout)["problems"]
+    assert (problem["severity"], problem["field"]) == ("error", "extras.timeout")
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_the_job_and_leaves_nothing_running(tmp_path: Path, times: int) -> None:
     os.mkfifo(tmp_path / "ready")

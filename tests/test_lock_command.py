@@ -110,7 +110,7 @@ def test_it_pins_what_can_change_without_the_job(server: Pages, capsys: pytest.C
     pins = read_lock(LOCK).pins
     assert {reference for reference, _ in pins} == {url, *greet, "more/b.yaml"}
     assert pins["more/b.yaml", url].origin == f"{server.url}/more/b.yaml"
-    assert pins[greet[2], ""].origin == "team:greet.yaml"
+    assert pins[greet[2], ""].origin == "source:greet.yaml"
     assert not {pin.location for pin in pins.values()} - {""}
     before = LOCK.read_bytes()
     again = Ran(capsys, "lock", "job.yaml")
@@ -154,13 +154,128 @@ def test_a_definition_that_was_tampered_with_is_refused(
     before = LOCK.read_bytes()
     done = Ran(capsys, command, "job.yaml")
     assert done.status != 0
-    for digest in (locked()["more/b.yaml"], locked()["marketplace://name/only"]):
-        assert f"sha256:{digest}" in done.err
-    for name in ("b", "only"):
-        assert f"pai-runtime lock job.yaml --update {name}" in done.err
-    assert codes(capsys) == ["wrong-digest", "wrong-digest"]
+    assert f"sha256:{locked()['more/b.yaml']}" in done.err
+    assert "pai-runtime lock job.yaml --update b" in done.err
+    assert codes(capsys) == ["wrong-digest"]
     assert LOCK.read_bytes() == before
     assert not Path(".pai-runs").exists()
+
+
+def sources(*entries: tuple[str, str]) -> None:
+    """Give the user these folders as sources, by their names."""
+    written = {
+        "sources": [{"name": name, "folder": str(Path(folder).absolute())} for name, folder in entries]
+    }
+    Path("config/pai-runtime/marketplace.yaml").write_text(yaml.safe_dump(written))
+
+
+def without_name(lock: str) -> str:
+    """A lock file as an earlier version wrote it: with the name of the source, and without its files."""
+    document = yaml.safe_load(lock)
+    text = yaml.safe_dump({key: document[key] for key in ("lockVersion", "definitions")}, sort_keys=False)
+    return text.replace(" source:", " team:")
+
+
+OTHERS = {
+    "another name": [("ours", "team")],
+    "another name, and a folder with the same paths": [("mine", "mine"), ("ours", "team")],
+    "no source": [],
+    "a source that has changed": [("team", "mine")],
+}
+
+
+@pytest.mark.parametrize(
+    ("others", "as_before"), [(each, False) for each in OTHERS] + [(each, True) for each in [*OTHERS][:2]]
+)
+def test_a_lock_file_holds_for_a_colleague(
+    server: Pages, capsys: pytest.CaptureFixture[str], others: str, *, as_before: bool
+) -> None:
+    del server
+    Path("team/greet.yaml").write_text(script("greet", require=["common.yaml", "only"]))
+    Path("mine").mkdir()
+    for name in ("greet", "common", "only"):
+        Path(f"mine/{name}.yaml").write_text(script(name, "echo mine"))
+    requires("marketplace://name/greet")
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    pinned = locked()
+    if as_before:
+        LOCK.write_text(without_name(LOCK.read_text()))
+    sources(*OTHERS[others])
+    before = LOCK.read_bytes()
+    planned = Ran(capsys, "plan", "job.yaml")
+    assert (planned.status, planned.err) == (0, "")
+    assert "mine" not in planned.out.replace(str(Path.cwd()), "")
+    assert LOCK.read_bytes() == before
+    again = Ran(capsys, "lock", "job.yaml")
+    assert (again.status, again.changes, locked()) == (0, [], pinned)
+
+
+def test_two_people_with_the_same_definitions_write_the_same_lock_file(
+    server: Pages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del server
+    requires("marketplace://name/greet")
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    before = LOCK.read_bytes()
+    LOCK.unlink()
+    sources(("ours", "team"))
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    assert LOCK.read_bytes() == before
+
+
+def test_a_lock_file_without_bytes_says_who_has_to_add_them(
+    server: Pages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del server
+    requires("marketplace://name/only")
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    carrying = LOCK.read_bytes()
+    LOCK.write_text(without_name(LOCK.read_text()))
+    sources()
+    assert codes(capsys) == ["no-such-definition"]
+    assert "pai-runtime lock job.yaml" in Ran(capsys, "validate", "job.yaml").err
+    sources(("team", "team"))
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    assert LOCK.read_bytes() == carrying
+
+
+def test_a_policy_takes_what_a_lock_file_carries_for_what_it_is(
+    server: Pages, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    del server
+    requires("marketplace://name/only")
+    assert Ran(capsys, "lock", "job.yaml").status == 0
+    plugins = {"cmd": "pai-cmd", "definitions": "pai-definitions"}
+    policy = {
+        "policyVersion": 1,
+        "plugins": [
+            {"id": f"com.microsoft.pai.runtimeplugin.{name}", "distribution": distribution, "versions": "*"}
+            for name, distribution in plugins.items()
+        ],
+        "definitions": {"sources": [str(tmp_path / "team")]},
+    }
+    Path("policy.yaml").write_text(yaml.safe_dump(policy))
+    allowed = ("validate", "job.yaml", "--policy", "policy.yaml")
+    assert Ran(capsys, *allowed).status == 0
+    Path("team/only.yaml").write_text(script("only", "echo changed"))
+    assert Ran(capsys, *allowed).status == 1
+    assert Ran(capsys, "validate", "job.yaml").status == 0
+    policy["definitions"] = {"sources": [str(tmp_path)]}
+    Path("policy.yaml").write_text(yaml.safe_dump(policy))
+    assert Ran(capsys, *allowed).status == 0
+
+
+def test_paths_that_a_lock_file_could_not_tell_apart_are_refused(
+    server: Pages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del server
+    for folder in ("team", "mine"):
+        Path(folder).mkdir(exist_ok=True)
+        Path(folder, "a.yaml").write_text(script(f"a_{folder}", require=["b.yaml"]))
+        Path(folder, "b.yaml").write_text(script("b", f"echo {folder}"))
+    sources(("team", "team"), ("mine", "mine"))
+    requires("marketplace://name/a_team", "marketplace://name/a_mine")
+    assert codes(capsys) == ["ambiguous-definition"]
 
 
 def test_what_is_not_locked_is_refused_until_it_is_added(
@@ -184,6 +299,7 @@ UPDATES = [
     (["greet"], {"greet", "only"}),
     (["marketplace://name/greet"], {"greet", "only"}),
     (["team:greet.yaml"], {"greet", "only"}),
+    (["source:greet.yaml"], {"greet", "only"}),
     (["only"], {"only"}),
     (["common", "greet"], {"common", "greet", "only"}),
 ]

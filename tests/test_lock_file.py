@@ -9,20 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pai_definitions.lock import Lock, Pin, lock_path, lock_text, read_lock
+from pai_definitions.origins import shared_origin
 from pai_runtime.document.problems import InvalidInput
 
 TEXT = b"name: mnist\ntype: data\n"
 DIGEST = sha256(TEXT).hexdigest()
 MNIST = Pin("marketplace://name/mnist", "", "https://example.org/api/items/1", "mnist", "1.2", DIGEST)
-COMMON = Pin("../common.yaml", "team:nlp/a.yaml", "team:common.yaml", "common", "", "0" * 64)
+COMMON = Pin("../common.yaml", "source:nlp/a.yaml", "source:common.yaml", "common", "", "0" * 64)
 
 WRITTEN = f"""\
 # Which bytes the references of the job mean. Written by pai-runtime lock.
 lockVersion: 1
 definitions:
 - reference: ../common.yaml
-  in: team:nlp/a.yaml
-  origin: team:common.yaml
+  in: source:nlp/a.yaml
+  origin: source:common.yaml
   name: common
   digest: sha256:{"0" * 64}
 - reference: marketplace://name/mnist
@@ -67,6 +68,12 @@ def test_it_is_written_for_people_and_the_same_in_any_order(tmp_path: Path) -> N
     assert lock.contents == {DIGEST: TEXT}
 
 
+def test_one_with_the_name_that_somebody_gave_a_source_means_any_source(tmp_path: Path) -> None:
+    old = WRITTEN.replace(" source:", " team:")
+    assert old != WRITTEN
+    assert read(tmp_path, old) == read(tmp_path, WRITTEN)
+
+
 def test_one_that_locks_nothing_can_be_read(tmp_path: Path) -> None:
     assert read(tmp_path, lock_text([])).pins == {}
 
@@ -76,7 +83,7 @@ def test_one_that_locks_nothing_can_be_read(tmp_path: Path) -> None:
 def test_whatever_it_says_is_read_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, reference: str, within: str, origin: str, files: list[bytes]
 ) -> None:
-    pin = Pin(reference, within, origin, reference, origin, DIGEST, within)
+    pin = Pin(reference, shared_origin(within), shared_origin(origin), reference, origin, DIGEST, within)
     lock = read(tmp_path_factory.getbasetemp(), lock_text([pin], files))
     assert lock.pins == {pin.key: pin}
     assert lock.contents == {sha256(file).hexdigest(): file for file in files}

@@ -13,10 +13,12 @@ from pai_definitions.library import SourceLibrary
 from pai_definitions.lock import Lock, Pin, read_lock
 from pai_definitions.locked import LockedLibrary, RecordingLibrary
 from pai_definitions.model import Library
+from pai_definitions.origins import shared_origin
 from pai_definitions.reference import parse_reference
 from pai_definitions.web import Web
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position
+from pai_runtime.task.record import replace
 
 HERE = Position("job.yaml", 1, 1)
 URL = "https://example.org/a.yaml"
@@ -74,7 +76,7 @@ class World:
             find(recording, reference)
         path = self.folder / "definitions.lock"
         path.write_text(recording.resolved())
-        return read_lock(path)
+        return replace(read_lock(path), is_trusted=True)
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ def test_what_is_locked_is_what_it_was(world: World, reference: str) -> None:
     (pin,) = lock.pins.values()
     found = find(world.locked(lock), reference)
     assert (pin.reference, pin.digest, pin.name) == (reference, found.file.digest, found.name)
-    assert pin.origin == found.file.origin
+    assert pin.origin == shared_origin(found.file.origin)
 
 
 @pytest.mark.parametrize("reference", REMOTE)
@@ -177,8 +179,8 @@ def test_what_definitions_name_by_a_path_is_locked_too(world: World) -> None:
         recording = RecordingLibrary(world.sources())
         above = find(recording, reference).file
         find(recording, path, above)
-        pin = recording.shared[path, above.origin]
-        assert pin.origin == origin
+        pin = recording.shared[path, shared_origin(above.origin)]
+        assert pin.origin == shared_origin(origin)
         assert code(world.locked(world.lock(reference)), path, above)[0] == "not-locked"
         locked = world.locked(Lock("l", recording.shared, {}))
         assert find(locked, path, find(locked, reference).file).file.origin == origin
@@ -243,7 +245,7 @@ def test_only_a_file_next_to_the_job_can_be_the_jobs_own(world: World) -> None:
     content = text("a")
     world.refused = ("https://example.org/",)
     pin = Pin("marketplace://name/a", "", URL, "a", "", sha256(content).hexdigest(), own=True)
-    lock = Lock("l", {pin.key: pin}, {pin.digest: content})
+    lock = Lock("l", {pin.key: pin}, {pin.digest: content}, is_trusted=True)
     assert code(world.locked(lock), pin.reference)[0] == "definition-refused"
 
 

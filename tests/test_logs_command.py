@@ -218,8 +218,8 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
     ("args", "message"),
     [
         (["nowhere"], "there is no run 'nowhere'"),
-        (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps lists the runs"),
-        (["broken"], "broken is not the directory of a run: its run.json is invalid"),
+        (["empty"], "cannot read the run empty: it has no run.json; pai-runtime ps lists the runs"),
+        (["broken"], "cannot read the run broken: its run.json is invalid"),
         (["run", "worker/7"], "no task 'worker/7' in run; known: worker/0 to worker/1, server/0"),
         (["run", "../0"], "no task '../0' in run; known:"),
         (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),
@@ -237,11 +237,37 @@ def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, args: list[str],
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("task", ["worker", "worker/", "../run", "worker/0/../0x"])
+@pytest.mark.parametrize("task", ["worker/", "../run", "worker/0/../0x", ""])
 def test_a_task_is_given_by_role_and_index(tmp_path: Path, task: str) -> None:
+    PlayedRun(tmp_path / "run", worker=1)
     done = cli("logs", "run", task, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"found '{task}'" in done.stderr
+    assert f"no task '{task}'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks"),
+    [
+        ([], "abc"),
+        (["latest"], "abc"),
+        (["latest", "worker"], "ab"),
+        (["worker"], "ab"),
+        (["worker/1"], "b"),
+        (["server"], "c"),
+        (["demo-1", "worker"], ""),
+        ([".pai-runs/demo-2", "server"], "c"),
+    ],
+)
+def test_a_role_stands_for_its_tasks_and_a_run_that_is_left_out_for_the_latest(
+    tmp_path: Path, words: list[str], tasks: str
+) -> None:
+    PlayedRun(tmp_path / ".pai-runs/demo-1", worker=2)
+    latest = PlayedRun(tmp_path / ".pai-runs/demo-2", worker=2, server=1)
+    for task, text in (("worker/0", b"a"), ("worker/1", b"b"), ("server/0", b"c")):
+        latest.output(task, text + b"\n")
+    done = cli("logs", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line[-1] for line in done.stdout.splitlines()) == list(tasks)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_definitions.marketplace.source_entry import with_source
+from pai_definitions.marketplace.source_entry import with_source, without_source
 from pai_runtime import cli as command_line
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.yaml_line import yaml_line
@@ -392,6 +392,53 @@ ADDED = "  - name: new\n    folder: /a b\n"
 )
 def test_a_source_is_added_to_the_text_and_nothing_else_changes(text: str, expected: str | None) -> None:
     assert with_source(text, "", ENTRY) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "index", "expected"),
+    [
+        (
+            "sources:\n- name: a\n  folder: /a\n- name: b\n  url: x  # why\n",
+            0,
+            "sources:\n- name: b\n  url: x  # why\n",
+        ),
+        (
+            "sources:\n- name: a\n  folder: /a\n- name: b\n  url: x  # why",
+            1,
+            "sources:\n- name: a\n  folder: /a\n",
+        ),
+        (
+            "# mine\nsources:  # all\n  # one\n  - {name: a, folder: /a}\n# end\n",
+            0,
+            "# mine\nsources: []  # all\n  # one\n# end\n",
+        ),
+        ("sources: [{name: a, folder: /a}, {name: b, folder: /b}]\n", 0, None),
+        ("sources: [{name: a, folder: /a}]\n", 0, None),
+        ("sources:\n- name: a\n  token: {file:\n    x}\n- name: b\n", 0, "sources:\n- name: b\n"),
+    ],
+)
+def test_a_source_is_removed_from_the_text_and_nothing_else_changes(
+    text: str, index: int, expected: str | None
+) -> None:
+    assert without_source(text, "", index) == expected
+
+
+def test_what_was_added_can_be_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder("team", WGET)
+    configuration = tmp_path / "config/pai-runtime/marketplace.yaml"
+    before = configuration.read_bytes()
+    Path("defs").mkdir()
+    Path("defs/wget.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    assert marketplace(capsys, "add", "defs").status == 0
+    ran = marketplace(capsys, "remove", "def")
+    assert (ran.status, ran.out) == (2, "")
+    assert "defs" in ran.err
+    assert marketplace(capsys, "remove", "defs").status == 0
+    assert configuration.read_bytes() == before
+    assert marketplace(capsys, "remove", "defs").status == 2
+    assert marketplace(capsys, "remove", "team").status == 0
+    assert marketplace(capsys, "list").status == 0
+    assert marketplace(capsys, "add", "defs").status == 0
 
 
 def test_what_is_added_can_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.cli import make_parser
+from pai_runtime.cli import engine_job, make_parser
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from tests.job_harness import yaml_text
@@ -142,7 +142,7 @@ def command(name: str, *args: str | Path) -> tuple[int, str, list[str]]:
     parsed = parser.parse_args([name, *map(str, args)])
     module, out, err = import_module(parsed.module), io.StringIO(), io.StringIO()
     with (
-        patch.object(module, "given_host", return_value=_HOST),
+        patch.object(engine_job if name == "run" else module, "given_host", return_value=_HOST),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

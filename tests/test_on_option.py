@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.engines.interface import Option
 from pai_runtime.runs.errors import MayBeLeft
+from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from tests.cluster_commands import NO_GPU, Command, cluster, shown
 from tests.small_cluster import SmallCluster
@@ -46,7 +48,6 @@ FAILED = run_of(
 def test_a_job_is_submitted_and_followed_to_its_exit_status(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
-    cluster.status = 3
     cluster.logs = {("worker/0", "user"): b"one\ntwo", ("worker/1", "user"): b"other\n"}
     cluster.to_come = [run_of(task(0), task(1)), FAILED]
     path = write_job(tmp_path, job(worker={"instances": 2}, parameters={"lr": 1}))
@@ -101,9 +102,9 @@ def test_reasons_without_end_are_not_all_said(tmp_path: Path, cluster: SmallClus
 
 
 def test_a_run_that_goes_on_has_no_summary(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
-    cluster.status, cluster.to_come = 130, [run_of(task(0))]
+    cluster.to_come = [run_of(task(0))]
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
-    assert (status, len(messages.splitlines())) == (130, 1)
+    assert (status, len(messages.splitlines())) == (130, 3)
 
 
 def test_a_run_that_cannot_be_followed_any_more_goes_on(
@@ -112,15 +113,15 @@ def test_a_run_that_cannot_be_followed_any_more_goes_on(
     submit = "tests.small_cluster.SmallRun.submit"
     cluster.to_come = [run_of(task(0))]
 
-    def submitted(*_: object) -> str:
+    def submitted(*_: object) -> RunReader:
         cluster.away = "the connection is lost"
-        return "test-bcdfg"
+        return cluster.open_run("test-bcdfg")
 
     monkeypatch.setattr(submit, submitted)
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert status == 2
     assert "pai-runtime ps test-bcdfg --on lab" in messages
-    assert "nothing was submitted" not in messages
+    assert "nothing was started" not in messages
 
 
 @pytest.mark.parametrize(("interrupted", "expected"), [(True, 130), (False, 2)])
@@ -135,7 +136,7 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert status == expected
     assert "pai-runtime rm test-bcdfg --on lab" in messages
-    assert "nothing was submitted" not in messages
+    assert "nothing was started" not in messages
 
 
 def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
@@ -158,20 +159,13 @@ def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
     assert cluster.known.keys() == {"young", "others", "running", "broken"}
 
 
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_what_is_read_of_a_run_is_kept_in_an_empty_directory(
-    tmp_path: Path,
-    cluster: SmallCluster,
-    shown: Command,
-    is_empty: bool,  # noqa: FBT001 - a column of the table
+def test_where_a_run_is_kept_is_the_business_of_the_engine(
+    tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
-    (tmp_path / "out").mkdir()
-    if not is_empty:
-        (tmp_path / "out" / "other").touch()
     cluster.to_come = [SUCCEEDED]
-    status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab", "--out", "out")
-    assert (status, bool(cluster.submitted)) == ((0, True) if is_empty else (2, False)), messages
-    assert cluster.kept_in == (Path("out") if is_empty else None)
+    assert shown("run", write_job(tmp_path, job()), "--on", "lab", "--out", "out", "--timeout", "2m")[0] == 0
+    ((request, _),) = cluster.submitted
+    assert (request.out, request.timeout) == (Path("out"), 120)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +175,6 @@ def test_what_is_read_of_a_run_is_kept_in_an_empty_directory(
         ["--storage", "data=/data"],
         ["--storage-config", "storages.yaml"],
         ["--env", "HOME"],
-        ["--task", "worker"],
-        ["--timeout", "1h"],
     ],
 )
 def test_options_of_this_machine_are_refused_all_at_once(
@@ -193,6 +185,48 @@ def test_options_of_this_machine_are_refused_all_at_once(
     assert status == 2
     assert all(f"{each} cannot" in messages for each in {options[0], "--env", "--storage"})
     assert cluster.submitted == []
+
+
+def test_the_options_of_an_engine_are_its_own(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
+    cluster.options = [
+        Option("queue", "the queue, 100% of it", "NAME"),
+        Option("hold", "begin later"),
+        Option("label", "a label; repeatable", "TEXT", repeatable=True),
+        Option("storage", "storages that are there", choices=["fast", "slow"]),
+    ]
+    path = write_job(tmp_path, job())
+    cluster.to_come = [SUCCEEDED]
+    given = ["--queue", "night", "--hold", "--label", "a", "--label=b"]
+    assert shown("run", path, "--on=lab", *given)[0] == 0
+    ((request, _),) = cluster.submitted
+    assert request.options == {"queue": "night", "hold": True, "label": ["a", "b"]}
+    assert "--queue NAME" in shown("run", "--on", "lab", "--help")[1]
+    assert "--queue" not in shown("run", "--help")[1]
+    assert shown("run", path, "--queue", "night")[0] == 2
+    assert shown("run", path, "--on", "lab", "--storage", "data=/data")[0] == 2
+    assert len(cluster.submitted) == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["rm", "demo"],
+        ["prune", "--older-than", "1h"],
+        ["render", "job.yaml"],
+        ["exec", "demo", "worker/0"],
+        ["explain", "demo", "worker/0"],
+        ["run", "job.yaml", "--detach"],
+    ],
+)
+def test_what_an_engine_cannot_do_is_said_with_its_reason(
+    tmp_path: Path, cluster: SmallCluster, shown: Command, args: list[str]
+) -> None:
+    write_job(tmp_path, job())
+    cluster.known = {"demo": SUCCEEDED}
+    cluster.cannot = {args[0]: "the farm keeps its runs", "--detach": "the farm keeps its runs"}
+    status, output, messages = shown(args[0], "--on", "lab", *args[1:])
+    assert (status, output, list(cluster.known), cluster.submitted) == (2, "", ["demo"], [])
+    assert "cannot be used on lab: the farm keeps its runs" in messages
 
 
 def test_only_runs_on_a_cluster_are_detached(tmp_path: Path, shown: Command) -> None:
@@ -216,7 +250,7 @@ def test_what_the_cluster_cannot_give_is_a_problem_of_the_job(
     assert (status, problem["code"]) == (1, "too-many-gpus")
     assert shown("validate", path)[0] == 0
     status, _, messages = shown("run", path, "--on", "lab")
-    assert (status, "nothing was submitted" in messages) == (2, True)
+    assert (status, "nothing was started" in messages) == (2, True)
     assert cluster.submitted == []
 
 
@@ -280,7 +314,7 @@ def test_ps_lists_the_runs_of_all_users_those_that_run_first(cluster: SmallClust
         (["logs", "demo-bcdfg"], "worker/0 | one\nworker/1 | other\n"),
         (["logs", "demo-bcdfg", "worker/0", "-f"], "one\n"),
         (["logs", "demo-bcdfg", "worker/0", "--runtime"], "set up\n"),
-        (["explain", "demo-bcdfg", "worker/1"], "platform  POD=worker/1\n"),
+        (["variables", "demo-bcdfg", "worker/1"], "platform  POD=worker/1\n"),
     ],
 )
 def test_logs_and_variables_are_those_of_the_cluster(
@@ -300,7 +334,7 @@ def test_the_variables_that_are_known_are_shown_and_what_is_not_is_said(
 ) -> None:
     cluster.known = {"demo-bcdfg": FAILED}
     cluster.missing = "those of \x1b its peers"
-    status, output, messages = shown("explain", "demo-bcdfg", "worker/1", "--on", "lab")
+    status, output, messages = shown("variables", "demo-bcdfg", "worker/1", "--on", "lab")
     assert (status, output) == (0, "platform  POD=worker/1\n")
     assert messages == "pai-runtime: those of \\x1b its peers\n"
 
@@ -346,7 +380,7 @@ COMMANDS = [
     ["logs", "demo"],
     ["stop", "demo"],
     ["stop", "latest"],
-    ["explain", "demo", "worker/0"],
+    ["variables", "demo", "worker/0"],
     ["exec", "demo", "worker/0"],
     ["rm", "demo"],
     ["rm", "latest"],

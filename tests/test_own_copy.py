@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pai_runtime.pod.own_copy import make_own
+from pai_pod.own_copy import make_own
 from pai_runtime.task.folder import Folder
 
 

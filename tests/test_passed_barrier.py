@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.pod.passed import ASK_EVERY, ASKED_AT_ONCE, MOST_HEARD, PassedBarrier, passed_barrier
+from pai_pod.passed import ASK_EVERY, ASKED_AT_ONCE, MOST_HEARD, PassedBarrier, passed_barrier
 from tests.git_server import Clock
 
 SECONDS = 40.0

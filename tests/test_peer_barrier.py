@@ -16,10 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.pod import peer_barrier
-from pai_runtime.pod.barrier import BarrierFailed
-from pai_runtime.pod.peer_barrier import (
+from pai_pod import peer_barrier
+from pai_pod.errors import BarrierFailed
+from pai_pod.peer_barrier import (
     LONGEST_PAUSE,
     MOST_MISSED,
     PER_SECOND,
@@ -28,7 +27,8 @@ from pai_runtime.pod.peer_barrier import (
     find_addresses,
     resolve,
 )
-from pai_runtime.pod.peers import Peers
+from pai_pod.peers import Peers
+from pai_runtime.network.deadline import Deadline
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.git_server import Clock
 
@@ -269,8 +269,8 @@ def test_the_only_task_needs_no_name_server(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_wait_at_once(number: int) -> None:
     script = (
-        "import os, sys; from pai_runtime.pod.stopping import Stopped, raise_stopped;"
-        "from pai_runtime.pod import peer_barrier; from pai_runtime.pod.peers import Peers;"
+        "import os, sys; from pai_pod.stopping import Stopped, raise_stopped;"
+        "from pai_pod import peer_barrier; from pai_pod.peers import Peers;"
         "import threading; wait = threading.Event().wait;"
         "peer_barrier.resolve = lambda name, domain: (os.write(1, b'\\n'), wait());"
         "raise_stopped(); peers = Peers('run', 'alice', True, 600, {});"

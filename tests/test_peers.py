@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_pod.peers import Peers
+from pai_pod.placement import UnknownTask, peers_placement
 from pai_runtime.plan.environment import JobEnvironment
-from pai_runtime.pod.peers import Peers
-from pai_runtime.pod.placement import UnknownTask, peers_placement
 from tests.job_harness import build
 from tests.support import job
 

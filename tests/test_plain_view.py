@@ -12,8 +12,7 @@ from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal import view as view_module
-from pai_runtime.terminal.live_view import LiveView
-from pai_runtime.terminal.view import PlainView, choose_view
+from pai_runtime.terminal.view import PlainView, can_be_live
 from tests.played_run import PlayedRun
 from tests.small_cluster import SmallCluster, SmallLog, SmallRunReader
 
@@ -155,7 +154,7 @@ def test_what_comes_from_a_cluster_after_the_end_of_a_task_is_shown_in_whole_lin
         RunTask("worker", 1, "running", None, 0, 0.0, None),
     )
     log = _SlowLog(b"half", b"", b" a line\n", b"rest", b"")
-    view = PlainView(_SlowReader(log))
+    view = PlainView(_SlowReader(log), shows_output=True)
 
     def shown() -> str:
         view.show(Run("demo", "small", "job.yaml", 0.0, 0, tasks))
@@ -177,23 +176,20 @@ class _Stream(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "term", "plain", "live"),
+    ("stdout", "stderr", "term", "live"),
     [
-        (True, True, "xterm", False, True),
-        (True, True, "xterm", True, False),
-        (False, True, "xterm", False, False),
-        (True, False, "xterm", False, False),
-        (True, True, "dumb", False, False),
-        (True, True, None, False, False),
+        (True, True, "xterm", True),
+        (False, True, "xterm", False),
+        (True, False, "xterm", False),
+        (True, True, "dumb", False),
+        (True, True, None, False),
     ],
 )
 def test_the_view_is_live_only_on_a_terminal_that_can_show_it(
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     stdout: bool,  # noqa: FBT001
     stderr: bool,  # noqa: FBT001
     term: str | None,
-    plain: bool,  # noqa: FBT001
     live: bool,  # noqa: FBT001
 ) -> None:
     monkeypatch.setattr("sys.stdout", _Stream(terminal=stdout))
@@ -201,6 +197,4 @@ def test_the_view_is_live_only_on_a_terminal_that_can_show_it(
     monkeypatch.delenv("TERM", raising=False)
     if term is not None:
         monkeypatch.setenv("TERM", term)
-    view = choose_view(LocalRunReader(tmp_path), plain=plain)
-    assert isinstance(view, LiveView) == live
-    assert view.shows_output == live
+    assert can_be_live() == live

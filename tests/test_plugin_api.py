@@ -1,4 +1,4 @@
-"""What a plugin imports: `pai_runtime.plugin`, and what its functions promise."""
+"""What a plugin imports: `pai_runtime.plugin`, and what its functions promise; and `pai_runtime.engine`."""
 
 import json
 import os
@@ -6,12 +6,14 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime import plugin
+from pai_pod import engine as pods
+from pai_runtime import engine, plugin
 from pai_runtime.plugin import (
     Failure,
     Task,
@@ -26,8 +28,14 @@ from pai_runtime.plugin import (
 SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "typing", "yaml"}
 
 
-def test_every_name_of_the_api_is_there() -> None:
-    assert all(getattr(plugin, name) for name in plugin.__all__)
+@pytest.mark.parametrize("api", [plugin, engine, pods], ids=["plugins", "engines", "engines with pods"])
+def test_every_name_of_an_api_is_there(api: ModuleType) -> None:
+    assert all(getattr(api, name) for name in api.__all__)
+
+
+@pytest.mark.parametrize("api", [engine, pods], ids=["engines", "engines with pods"])
+def test_what_an_engine_has_to_know_is_little(api: ModuleType) -> None:
+    assert len(api.__all__) <= 30
 
 
 def test_the_api_costs_a_hook_no_slow_import() -> None:

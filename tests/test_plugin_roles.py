@@ -1,4 +1,4 @@
-"""What a manifest says that a plugin is to jobs: on by default, for storage, for callbacks."""
+"""What a manifest says that a plugin is to jobs: on by default, for storage, for callbacks, with ports."""
 
 import json
 from pathlib import Path
@@ -132,3 +132,17 @@ def test_a_plugin_that_the_policy_refuses_does_not_get_the_callbacks_of_jobs(tmp
     policy = write_policy(tmp_path, policy_rule(allowed))
     found = plan(site, tmp_path, document, "--policy", str(policy))
     assert names(found) == [("b.example.allowed", "fail")]
+
+
+def test_a_task_has_the_ports_of_its_plugins_after_its_own(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.example.mesh", ports={"mesh": 2, "http": 3})
+    site.add("org.example.other", ports={"other": 1})
+    before = plan(site, tmp_path, job())["ports"]
+    found = plan(site, tmp_path, job(**uses("org.example.mesh")))["ports"]
+    assert {label: len(ports) for label, ports in found.items()} == {"ssh": 1, "http": 1, "mesh": 2}
+    assert before.items() <= found.items()
+    requested = job(**uses("org.example.mesh"))
+    requested["taskRoles"]["worker"]["resourcePerInstance"]["ports"] = {"mesh": 1}
+    found = plan(site, tmp_path, requested)["ports"]
+    assert {label: len(ports) for label, ports in found.items()} == {"mesh": 1, "ssh": 1, "http": 1}

@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 import yaml
 
+from pai_pod.init_steps import BUILT_IN
 from pai_runtime.document.schemas import package_schema
-from pai_runtime.pod.init_config import BUILT_IN
 from tests.pods import example_pod
 
 GUIDE = (Path(__file__).resolve().parents[1] / "docs/runtime-image.md").read_text("utf-8")
@@ -70,5 +70,5 @@ def test_the_init_plugins_that_are_listed_are_the_default_ones_in_their_order() 
 def test_the_configuration_of_init_plugins_that_is_shown_is_one() -> None:
     (shown,) = re.findall(r"```yaml\n(initPlugins:\n.*?)```", GUIDE, re.DOTALL)
     config = yaml.safe_load(shown)
-    jsonschema.validate(config, package_schema("pai_runtime.pod", "init-plugins.schema.json"))
+    jsonschema.validate(config, package_schema("pai_pod", "init-plugins.schema.json"))
     assert {each["name"] for each in config["initPlugins"] if "command" not in each} <= {*BUILT_IN}

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from pai_openpai.framework import BadFramework, Framework, read_framework
+from pai_openpai.placement import framework_placement
+from pai_pod.placement import UnknownTask, own_task, single_placement
 from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import JobEnvironment, Placement
-from pai_runtime.pod.framework import BadFramework, Framework, read_framework
-from pai_runtime.pod.placement import UnknownTask, framework_placement, own_task, single_placement
 from tests.framework_object import Pod, framework_object, hashed, role_status, task_role
 from tests.job_harness import build, checked_roles
 from tests.support import job

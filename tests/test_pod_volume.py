@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
+from pai_pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 from tests.needs import MOUNT_NAMESPACE
 
@@ -43,7 +43,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 _IN_NAMESPACE = """
 import subprocess, sys
 from pathlib import Path
-from pai_runtime.pod.volume import remove_leftovers
+from pai_pod.volume import remove_leftovers
 from pai_runtime.task.folder import Folder
 volume = Path(sys.argv[1])
 kinds = {"secrets": "dir", "config/se crets.yaml": "dir", "deep/er/token": "file", "left": "dir"}

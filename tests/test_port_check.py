@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pai_pod.port_check import taken_ports
 from pai_runtime.engines.local.ports import free_ports
-from pai_runtime.pod.port_check import taken_ports
 
 Holder = Callable[[int, ExitStack], object]
 
@@ -109,7 +109,7 @@ def test_a_port_that_was_given_twice_is_named(port: int, labels: Sequence[str]) 
 
 _AS_NOBODY = """
 import os
-from pai_runtime.pod.port_check import taken_ports
+from pai_pod.port_check import taken_ports
 if os.geteuid() == 0:
     os.setuid(65534)
 print(taken_ports({"low": (1,)}))

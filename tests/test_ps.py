@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,8 +65,8 @@ def test_each_run_has_a_line_and_those_that_are_running_come_first(
     live.set("worker/0", "running")
     with live.engine():
         title, *lines = ps(capsys)
-    assert title.split() == ["RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS"]
-    words = [line.split(maxsplit=4) for line in lines]
+    assert title.split() == ["RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS"]
+    words = [re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d  ", "", line).split(maxsplit=4) for line in lines]
     assert words[0][:3] == [".pai-runs/live", "demo", "running"]
     assert words[0][4] == "1 running, 2 waiting"
     assert [line[0] for line in words[1:]][-4:-3] == [".pai-runs/old"]

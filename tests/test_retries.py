@@ -153,7 +153,7 @@ def test_the_failure_that_came_first_says_whether_the_job_is_retried(tmp_path: P
     commands = [
         'test "$FC_FRAMEWORK_ATTEMPT_ID" = 1 && exit 0',
         'test "$PAI_TASK_INDEX" = 0 && exit 9',
-        "until test -e ../../0/attempts/0 -a -e ../../0/exit.yaml; do sleep 0.05; done",
+        "until test -e ../../0/attempts/0/exit.yaml -a -e ../../0/exit.yaml; do sleep 0.05; done",
         PERMANENT,
     ]
     completion = {"minFailedInstances": 2}

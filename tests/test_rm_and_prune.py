@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.cli import main, removing
+from pai_runtime.cli import main
+from pai_runtime.engines.local import run_removal
 from pai_runtime.engines.local.engine import LocalRun
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.task.folder import Folder
@@ -132,15 +134,15 @@ def test_a_link_in_place_of_the_directory_of_runs_makes_no_runs_of_others() -> N
 def test_what_takes_the_name_of_a_run_while_that_is_removed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     played("run")
     Path("mine/file").mkdir(parents=True)
-    count = removing._size
+    count = run_removal._size
 
     def swap(folder: Path) -> int:
         Path("run").rename("moved")
         Path("run").symlink_to("mine")
         return count(folder)
 
-    monkeypatch.setattr(removing, "_size", swap)
-    removing.remove(Path("run"))
+    monkeypatch.setattr(run_removal, "_size", swap)
+    LocalRunReader(Path("run")).remove()
     assert names(".") == ["mine", "run"]
     assert names("mine") == ["file"]
 
@@ -181,7 +183,7 @@ def killed_in(method: str, job_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "state"), [("prepare", "unreadable"), ("_copy_code", "lost"), ("run", "lost")]
+    ("method", "state"), [("prepare", "unreadable"), ("_copy_code", "lost"), ("turn", "lost")]
 )
 def test_a_run_that_is_killed_before_its_tasks_start_is_listed_and_removed(
     tmp_path: Path, method: str, state: str

@@ -78,7 +78,7 @@ def test_every_command_that_takes_a_run_takes_its_name() -> None:
     run = played(".pai-runs/hello-1")
     run.output("worker/0", b"hi\n")
     (run.task_folder("worker/0") / "variables.json").write_text("{}")
-    commands = [["ps"], ["logs"], ["stop"], ["explain", "worker/0"]]
+    commands = [["ps"], ["logs"], ["stop"], ["variables", "worker/0"]]
     for name, status in {"hello-1": 0, "latest": 0, ".pai-runs/hello-1": 0, "hullo-1": 2}.items():
         for ended in cli_each(*([command, name, *more] for command, *more in commands)):
             assert ended.returncode == status, ended

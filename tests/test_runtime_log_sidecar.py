@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.runtime_log import (
+from pai_pod.runtime_log import (
     DECIDING_VARIABLE,
     KEPT,
     MOST_LOOKS_AFTER_END,
     PORT_VARIABLE,
     print_runtime_log,
 )
-from pai_runtime.runs.told_variables import (
+from pai_pod.told_variables import (
     MOST_BYTES,
     PREFIX,
     STATE_PREFIX,
@@ -35,9 +35,9 @@ from pai_runtime.runs.told_variables import (
     with_peers,
     without_told,
 )
-from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
+from pai_runtime.task.log_file import LogFile
 from pai_runtime.task.plan import PEERS, SharedVariables
 from tests.support import PROGRAM
 from tests.test_passed_barrier import address
@@ -282,7 +282,7 @@ def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
         "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"
         "signal.sigtimedwait = lambda numbers, pause: 15;"
         "from pai_runtime.cli import main; main();"
-        "print(*(name for name in sys.modules if name.startswith(('yaml', 'pai_runtime.', 'jsonschema'))))"
+        "print(*(name for name in sys.modules if name.startswith(('yaml', 'pai_', 'jsonschema', 'pluggy'))))"
     )
     environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
     done = subprocess.run(
@@ -292,8 +292,8 @@ def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
         "pai_runtime.host",
         "pai_runtime.host.core_imports",
     }  # of all commands
-    assert "pai_runtime.pod.runtime_log" in loaded
-    packages = ("yaml", "jsonschema", "pai_runtime.job", "pai_runtime.host", "pai_runtime.plan")
+    assert "pai_pod.runtime_log" in loaded
+    packages = ("yaml", "jsonschema", "pluggy", "pai_runtime.job", "pai_runtime.host", "pai_runtime.plan")
     assert not [name for name in loaded if name.startswith(packages)]
 
 

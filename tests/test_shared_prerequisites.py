@@ -370,3 +370,11 @@ def test_a_plan_is_the_same_each_time(tmp_path: Path) -> None:
     document = worker(echo("b"), echo("a"), "marketplace://name/fetch", {"name": "marketplace://name/typed"})
     first = plan(tmp_path, document, FILES)
     assert plan(tmp_path, document, dict(reversed(FILES.items()))) == first
+
+
+def test_a_field_of_a_definition_that_looks_misspelt_is_warned_of(tmp_path: Path) -> None:
+    library = MemoryLibrary({"a.yaml": "name: a\ntype: data\nplugn: cmd\n"})
+    found = problems(tmp_path, worker("marketplace://name/a"), library)
+    assert [(each.severity, each.field, each.suggestion) for each in found] == [
+        ("warning", "plugn", "plugin")
+    ]

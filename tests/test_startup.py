@@ -43,8 +43,9 @@ def test_an_init_that_asks_no_server_loads_no_client(tmp_path: Path) -> None:
     pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true"))
     loaded("init", **pod.environment)
     modules = set(pod.log.split())  # in which init has all that is said
-    assert "pai_runtime.pod.built_in" in modules
+    assert "pai_pod.steps.runtime_plugins" in modules
     assert not CLIENT & modules
+    assert not {name for name in modules if name.startswith("pai_openpai")}
 
 
 @pytest.mark.parametrize("command", ["ps", "logs"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from pai_runtime.engines.local.run_lock import is_unlocked, lock, lock_holder
+from pai_runtime.runs.run_lock import is_unlocked, lock, lock_holder
 from pai_runtime.task.folder import Folder
 from tests.support import PROGRAM, callback, cli, job, write_job
 
@@ -29,6 +29,22 @@ def test_a_run_is_cancelled_as_by_ctrl_c(tmp_path: Path) -> None:
     task = folder / "worker/0"
     assert yaml.safe_load((task / "exit.yaml").read_text())["outcome"] == "cancelled"
     assert (task / "work/tidied").exists()
+
+
+def test_several_runs_are_stopped_and_one_that_is_none_stops_no_other_from_being(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["echo up", "exec sleep 1000"]}))
+    folders = [tmp_path / name for name in ("one", "two")]
+    engines = [
+        subprocess.Popen([PROGRAM, "run", path, "--plain", "--out", each], stdout=subprocess.PIPE)
+        for each in folders
+    ]
+    for engine in engines:
+        assert engine.stdout
+        assert engine.stdout.readline() == b"up\n"
+    assert cli("stop", folders[0], tmp_path / "nowhere", folders[1]).returncode == 2
+    for engine in engines:
+        engine.communicate()
+        assert engine.returncode == 130
 
 
 def test_a_run_that_is_over_stays_as_it_is(tmp_path: Path) -> None:

@@ -285,3 +285,22 @@ def test_of_a_job_that_a_callback_failed_it_shows_what_the_callback_wrote(tmp_pa
         "  its log: pai-runtime logs run worker/0 --runtime",
         "  the run took 45s",
     ]
+
+
+def test_it_says_which_tasks_took_more_memory_than_they_request(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=4)
+    played.all("succeeded", exitCode=0)
+    for index, (peak, memory) in enumerate([(612, 100), (100, 100), (1, 0)]):
+        usage = {"memoryPeakMB": peak, "cpuSeconds": 1.5, "requested": {"memoryMB": memory, "cpu": 1}}
+        _record(played, f"worker/{index}", usage=usage)
+    _record(played, "worker/3", usage={"memoryPeakMB": "1e9", "cpuSeconds": [], "requested": 1})
+    played.end("succeeded")
+    ((task, found),) = summarise(played.reader, played.run).over_request
+    assert (task.name, found.memory_peak, found.memory, found.cpu, found.gpu) == (
+        "worker/0",
+        612,
+        100,
+        1,
+        None,
+    )
+    assert any("worker/0 612 MB of 100" in line for line in said(played))

@@ -14,6 +14,7 @@ import pai_runtime
 from pai_runtime.task.exit_codes import RUNTIME_ERROR, TIMEOUT
 from pai_runtime.task.launch import DEFAULT, LaunchOptions
 from pai_runtime.task.placeholders import placeholder
+from pai_runtime.task.record import replace
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 _EXITS = [
@@ -84,8 +85,12 @@ def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: 
     assert run.record["outcome"] == "cancelled"
 
 
-def test_a_time_limit_ends_the_command_as_timeout(tmp_path: Path) -> None:
-    run = run_task(plan(tmp_path, "sleep 1000", _EXITS), LaunchOptions(timeout=0.5))
+@pytest.mark.parametrize(("of_engine", "of_job"), [(0.5, 0), (None, 0.5), (0.5, 1000), (1000, 0.5)])
+def test_the_shorter_time_limit_ends_the_command_as_timeout(
+    tmp_path: Path, of_engine: float | None, of_job: float
+) -> None:
+    planned = replace(plan(tmp_path, "sleep 1000", _EXITS), timeout=of_job)
+    run = run_task(planned, LaunchOptions(timeout=of_engine))
     assert run.process.returncode == TIMEOUT
     assert run.record["outcome"] == "timeout"
     said = [line for line in run.runtime_log if not line.startswith("[INFO]")]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.pod.handover import NAME, Handover, hand_over
+from pai_pod.handover import NAME, Handover, hand_over
 from pai_runtime.task.bundle import hidden_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR, UNEXPLAINED
 from pai_runtime.task.folder import Folder
@@ -24,7 +24,7 @@ from tests.task_harness import plan, shell
 _START = """
 import sys
 sys.path[:] = {path}
-from pai_runtime.pod import entry
+from pai_pod import entry
 entry.TERMINATION_LOG = {log!r}
 {before}
 sys.exit(entry.main())
@@ -300,12 +300,12 @@ def test_without_a_null_device_there_is_a_message_and_a_record(pod: _Pod) -> Non
 def test_it_imports_nothing_beyond_what_a_task_needs() -> None:
     script = (
         f"import sys; sys.path[:] = {search_path()}; before = set(sys.modules); "
-        "import pai_runtime.pod.entry; print(*sorted(set(sys.modules) - before))"
+        "import pai_pod.entry; print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
-    own = ("pai_runtime.task", "pai_runtime.supervisor", "pai_runtime.pod")
+    own = ("pai_runtime.task", "pai_runtime.supervisor", "pai_pod")
     ours = [name for name in loaded if name.startswith("pai_runtime.")]
     assert all(name.startswith(own) for name in ours)
     assert not {"pathlib", "subprocess", "json", "typing", "re", "dataclasses", "logging"} & set(loaded)

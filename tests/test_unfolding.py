@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_pod.unfolding import parse_unfolded
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.pod.unfolding import parse_unfolded
 
 PROPOSED = """\
 commands: ["ls  -al",  "echo hi"]

@@ -98,7 +98,7 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
     run = tmp_path / "run"
     path = write_job(tmp_path, document)
     assert cli("run", path, "--out", run, "--env", "GIVEN", env={"GIVEN": "abc-1"}).returncode == 0
-    ended = cli("explain", run, "worker/0")
+    ended = cli("variables", run, "worker/0")
     lines = [line.split(maxsplit=2) for line in ended.stdout.splitlines()]
     sources = {
         re.split("[= ]", line.rpartition("  ")[2])[0]: line.partition("  ")[0]
@@ -144,14 +144,14 @@ def test_the_last_words_of_a_python_program_that_is_killed_are_in_the_log(tmp_pa
 
 
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
-    ended = cli("explain", tmp_path, "worker/0")
+    ended = cli("variables", tmp_path, "worker/0")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"{tmp_path} is not the directory of a run" in ended.stderr
+    assert f"cannot read the run {tmp_path}" in ended.stderr
     PlayedRun(tmp_path, worker=1)
-    ended = cli("explain", tmp_path, "worker/7")
+    ended = cli("variables", tmp_path, "worker/7")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "no task 'worker/7'" in ended.stderr
-    ended = cli("explain", tmp_path, "worker/0")
+    ended = cli("variables", tmp_path, "worker/0")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"{tmp_path}/worker/0" in ended.stderr
 

@@ -19,7 +19,7 @@ from itertools import product
 from math import gcd
 from pathlib import Path
 
-from pai_runtime.bundle.make import make_bundle
+from pai_pod.bundle.make import make_bundle
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.task.exit_record import read_exit_record, read_termination_message

@@ -25,7 +25,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from pai_runtime.bundle.make import make_bundle
+from pai_pod.bundle.make import make_bundle
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.supervisor.lifecycle import exit_events

@@ -22,6 +22,7 @@ from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
+from pai_runtime.cli.plugin_commands import add_plugin_command
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.placement import example_placement
@@ -102,7 +103,7 @@ DOCUMENTS: Final = {
         "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
     ),
     "Init plugins": (
-        "pai_runtime.pod",
+        "pai_pod",
         "init-plugins.schema.json",
         "`INIT_CONFIG` in the init container of a pod, or `init_plugins.yaml` in `PAI_CONFIG_DIR`: YAML.",
     ),
@@ -298,6 +299,8 @@ def _command_line() -> Iterator[str]:
         yield ""
         if parser.description:
             yield from (parser.description, "")
+        if parser.epilog:
+            yield from (f"`{parser.epilog.splitlines()[-1].strip()}`", "")
         yield from _table(("argument", "meaning"), _arguments(parser))
 
 
@@ -305,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
     parser, commands = cli.make_parser(cli.COMMANDS)
     for command in (command for each in _own_plugins() for command in declared_commands(each)):
-        added = commands.add_parser(command.name, help=command.summary, description=command.summary)
+        added = add_plugin_command(commands, command)
         import_module(command.module).add_arguments(added)
         added.set_defaults(module=command.module)
     return parser
@@ -313,7 +316,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _own_plugins() -> list[Plugin]:
     """The plugins of this repository, by their ids."""
-    own = {path.name for folder in ("plugins", "marketplace") for path in (ROOT / folder).iterdir()}
+    own = {
+        path.name for folder in ("plugins", "engines", "marketplace") for path in (ROOT / folder).iterdir()
+    }
     installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
     return [plugin for plugin in installed if plugin.distribution in own]
 
@@ -329,8 +334,8 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for choice in action._choices_actions:
-                yield f"`{choice.dest}`", choice.help or ""
+            for word, child in action.choices.items():
+                yield f"`{word}`", child.description or ""
         elif isinstance(action, argparse._HelpAction):
             continue
         elif action.option_strings:

@@ -14,7 +14,7 @@ from pai_runtime.cli import FEWEST_FILES, LEAST_MEMORY
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli, in_turn, job, write_job
 
-SHOWING = ["plan", "validate", "ps", "logs", "explain", "plugins list", "--help"]
+SHOWING = ["plan", "validate", "ps", "logs", "variables", "plugins list", "--help"]
 COMMANDS = [*SHOWING, "plan --json", "validate --json", "ps --json", "logs -f", "plugins list --json"]
 COMMANDS += ["plugins show cmd", "plugins check cmd", "run --help", "exit-codes 137"]
 
@@ -40,7 +40,7 @@ def line(command: str, there: Path) -> list[str | Path]:
         "run": [there / "job.yaml", "--out", there / "new"],
         "ps": [there / "run"],
         "logs": [there / "run"],
-        "explain": [there / "run", "worker/0"],
+        "variables": [there / "run", "worker/0"],
     }
     return [PROGRAM, name, *options, *arguments.get(name, [])]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.runs.errors import CannotRun
 from tests.job_harness import planned
@@ -65,7 +65,7 @@ def test_no_form_of_yaml_gets_a_secret_past_the_mask(tmp_path: Path, section: st
 def test_a_secret_on_the_command_line_does_not_come_to_the_cluster(tmp_path: Path, given: str) -> None:
     secrets = {"token": SECRET, "lines": "of more\na line of it\n"}
     document = {**job(secrets=secrets), "parameters": {"x": 1}}
-    request = ClusterRequest("alice", overrides=Overrides({"x": f"a {given}"}))
+    request = RunRequest("alice", overrides=Overrides({"x": f"a {given}"}))
     with pytest.raises(CannotRun) as raised:
         render_job(tmp_path, document, request=request)
     assert given not in str(raised.value)
@@ -83,7 +83,7 @@ def test_a_password_for_an_image_does_not_come_to_the_cluster_in_the_open(tmp_pa
 @pytest.mark.parametrize("user", ["..", ".", "/", "../..", "...", "../bob", "./"])
 def test_no_name_of_a_user_leads_to_the_directories_of_others(tmp_path: Path, user: str) -> None:
     document = job(extras={"storages": [{"name": "scratch"}]})
-    rendered = render_job(tmp_path, document, request=ClusterRequest(user))
+    rendered = render_job(tmp_path, document, request=RunRequest(user))
     (mount,) = [each for each in container(rendered)["volumeMounts"] if "subPath" in each]
     first, second = mount["subPath"].split("/")
     assert second == "test"

@@ -18,9 +18,9 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, ROLES, RUN
-from pai_kubernetes.run.follow import exit_status
 from pai_kubernetes.run.state import run_of
-from pai_runtime.runs.told_variables import PREFIX
+from pai_pod.told_variables import PREFIX
+from pai_runtime.terminal.following import exit_status
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.local_server import LocalServer
@@ -119,7 +119,7 @@ def test_a_job_that_failed_is_never_a_success(code: int) -> None:
 
 @pytest.mark.usefixtures("lab")
 @pytest.mark.parametrize(
-    "command", [["ps"], ["ps", NAME], ["logs", NAME, "worker/0"], ["explain", NAME, "worker/0"]]
+    "command", [["ps"], ["ps", NAME], ["logs", NAME, "worker/0"], ["variables", NAME, "worker/0"]]
 )
 def test_no_text_of_a_server_reaches_a_terminal_as_it_is(server: ApiServer, command: list[str]) -> None:
     put_run(
@@ -159,7 +159,7 @@ FAULTS = {
 
 
 @pytest.mark.usefixtures("lab")
-@pytest.mark.parametrize("command", ["ps", "logs", "stop", "rm", "explain"])
+@pytest.mark.parametrize("command", ["ps", "logs", "stop", "rm", "variables"])
 def test_no_answer_breaks_a_command(server: ApiServer, command: str) -> None:
     put_run(server)
     for name, fault in FAULTS.items():
@@ -193,7 +193,7 @@ def test_what_a_task_has_told_as_its_variables_breaks_nothing(server: ApiServer)
     statuses = set()
     for told in TOLD:
         server.log(pod, "runtime-log", PREFIX + told + b"\n")
-        ended = cli("explain", "--on", "lab", NAME, "worker/0")
+        ended = cli("variables", "--on", "lab", NAME, "worker/0")
         assert "Traceback" not in ended.stderr, told
         assert ended.returncode == 0 or len(ended.stderr.splitlines()) == 1, told
         assert not {"\x1b", "\x07", "\u202e"} & set(ended.stdout + ended.stderr), told

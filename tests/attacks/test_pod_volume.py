@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.directories import BadDirectory, pod_directories
+from pai_pod.directories import BadDirectory, pod_directories
 from tests.init_harness import PodFolder, config
 from tests.needs import MOUNT_NAMESPACE
 

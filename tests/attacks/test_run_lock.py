@@ -12,8 +12,8 @@ import pytest
 
 from pai_runtime.engines.local import reader
 from pai_runtime.engines.local.reader import LocalRunReader
-from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.runs.errors import CannotRun
+from pai_runtime.runs.run_folder import RunFolder
 from pai_runtime.runs.state import Run
 from pai_runtime.task.removal import remove
 from tests.job_harness import build
@@ -27,7 +27,7 @@ def names(folder: Path) -> list[str]:
 
 def test_of_two_runs_in_one_directory_the_second_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    first = RunFolder(build(job()), out)
+    first = RunFolder(build(job()).name, out)
     ended = cli("run", write_job(tmp_path, job()), "--out", out)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert names(out) == ["run.lock"]
@@ -42,14 +42,14 @@ def test_a_directory_that_got_its_files_before_the_lock_is_refused_as_any_that_i
     assert cli("run", write_job(tmp_path, job()), "--out", out).returncode == 0
     before = names(out)
     with pytest.raises(CannotRun):
-        RunFolder(build(job()), out)
+        RunFolder(build(job()).name, out)
     assert names(out) == before
 
 
 def test_a_run_that_was_taken_back_leaves_no_lock(tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     for out in (tmp_path / "given", tmp_path / "new/inner"):
-        RunFolder(build(job()), out).discard()
+        RunFolder(build(job()).name, out).discard()
     assert names(tmp_path) == ["given"]
     assert names(tmp_path / "given") == []
 

@@ -344,6 +344,6 @@ def test_of_what_comes_from_outside_no_value_is_kept(tmp_path: Path) -> None:
     done = cli("run", path, "--out", run, "--env", "MY_THING", env={"MY_THING": "sesame-open"})
     assert done.returncode == 0
     assert not holders(run, "sesame")
-    shown = cli("explain", run, "worker/0")
+    shown = cli("variables", run, "worker/0")
     assert "sesame" not in shown.stdout
     assert any("MY_THING" in line and line.startswith("image") for line in shown.stdout.splitlines())

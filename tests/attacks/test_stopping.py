@@ -41,8 +41,8 @@ OF_A_TASK = (
 
 def looks(tasks: int) -> list[tuple[str, ...]]:
     """The command lines that look at a run, the folder where they run, and at each of its tasks."""
-    explain = [("explain", ".", f"worker/{index}") for index in range(tasks)]
-    return [("ps", "."), ("ps", ".", "--json"), ("logs", "."), *explain]
+    variables = [("variables", ".", f"worker/{index}") for index in range(tasks)]
+    return [("ps", "."), ("ps", ".", "--json"), ("logs", "."), *variables]
 
 
 def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path) -> None:

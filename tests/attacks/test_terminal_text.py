@@ -153,15 +153,15 @@ def test_the_texts_in_a_folder_of_runs_are_shown_and_do_nothing(tmp_path: Path, 
         if form:
             json.loads(ended.stdout)
     commands: list[list[str | Path]] = [
-        ["explain", run, "worker/0"],
-        ["explain", run, "worker" + EVIL],
+        ["variables", run, "worker/0"],
+        ["variables", run, "worker" + EVIL],
         ["logs", broken],
         ["logs", run, "none" + EVIL],
     ]
     for args in commands:
         ended = cli(*args, cwd=tmp_path)
         assert is_harmless(ended.stdout + ended.stderr), args
-    assert len(cli("explain", run, "worker/0").stdout.splitlines()) == 1
+    assert len(cli("variables", run, "worker/0").stdout.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_a_task_wrote_for_its_variables_is_no_reason_to_break(tmp_path: Pat
     played.all("running")
     played.output("worker/0", b"")
     (tmp_path / "run/worker/0/variables.json").write_bytes(written)
-    ended = cli("explain", tmp_path / "run", "worker/0")
+    ended = cli("variables", tmp_path / "run", "worker/0")
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
 
 

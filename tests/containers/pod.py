@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import yaml
 
-from pai_runtime.pod.handover import Handover, hand_over
+from pai_pod.handover import Handover, hand_over
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
 from pai_runtime.task.plan import Plan

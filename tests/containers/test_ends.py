@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.volume import keep_from_others
+from pai_pod.volume import keep_from_others
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import Step
 from tests.containers.pod import RUNTIME_DIR, Pod

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from pai_kubernetes.profile import Delivery, KubernetesProfile, Storage
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_pod.runtime_log import KEPT
+from pai_pod.told_variables import is_told, read_told
 from pai_runtime.engines.code import Code
-from pai_runtime.pod.runtime_log import KEPT
-from pai_runtime.runs.told_variables import is_told, read_told
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.containers.cluster import Cluster, started_cluster
 from tests.containers.kubelet import Pod
@@ -59,7 +59,7 @@ def _objects(
     profile = KubernetesProfile(
         "lab", "pai-runtime", delivery=delivery, storages={"results": Storage("results", claim="results")}
     )
-    request = ClusterRequest("alice", code=Code(code) if code else None)
+    request = RunRequest("alice", code=Code(code) if code else None)
     rendered = render_file(job_file, profile, request=request)
     created: list[dict[str, Any]] = json.loads(json.dumps([*rendered.objects, *rendered.secrets]))
     return created

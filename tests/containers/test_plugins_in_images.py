@@ -1,5 +1,7 @@
 """Hooks of plugins in a task container: their code is in the bundle, and has to be what the plan names."""
 
+import json
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +50,28 @@ def test_a_command_that_needs_too_much_memory_is_known_to_have_been_killed_for_i
     ended = pod.run_task(image("busybox"), memory=100_000_000)
     assert pod.record["phrase"] == "HostOutOfMemory", (pod.runtime_log, ended)
     assert ended.code == pod.record["exitCode"]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("busybox", {}), ("scratch", {"read_only": True, "user": 12345, "capabilities": ()})]
+)
+def test_a_task_waits_for_a_server_and_knows_where_its_group_meets(
+    pod: Pod, image: Image, tmp_path: Path, name: str, how: dict[str, Any]
+) -> None:
+    commands = ['read -r line <"$PAI_HOSTFILE"', 'echo "$line $RANK/$WORLD_SIZE $MASTER_ADDR $TF_CONFIG"']
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        waiting = {"role": "server", "port": server.getsockname()[1]}
+        uses = [{"plugin": "start_after", "parameters": waiting}, {"plugin": "distributed"}]
+        document = job(worker={"commands": commands}, extras={USES: uses})
+        document["taskRoles"]["server"] = document["taskRoles"]["worker"]
+        plan = planned(write_job(tmp_path, document))["worker", 0]
+        pod.prepare(replace(plan, folder=RUNTIME_DIR))
+        ended = pod.run_task(image(name), **how)
+        server.accept()[0].close()
+    assert (ended.code, pod.record["outcome"]) == (0, "ok"), pod.runtime_log
+    address = f"127.0.0.1:{plan.ports['distributed'][0]}"
+    config = json.dumps({"cluster": {"worker": [address]}, "task": {"type": "worker", "index": 0}})
+    assert f"worker-0 slots=1 0/1 127.0.0.1 {config}" in ended.stdout
 
 
 def _other_digest(use: UseRecord) -> UseRecord:

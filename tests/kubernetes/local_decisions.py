@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.local.engine import LocalRun
-from pai_runtime.engines.local.request import RunRequest
+from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.retries import Retries
 from pai_runtime.job.model import Job
 from pai_runtime.plan.attempt_variables import Attempt
@@ -16,7 +16,8 @@ TaskName = tuple[str, int]
 class _Nobody:
     """Somebody to whom all is said, and who does not listen."""
 
-    shows_output = False
+    def __call__(self, *_said: object) -> None:
+        pass
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_said, **_named: None
@@ -25,8 +26,8 @@ class _Nobody:
 _NOBODY: Any = _Nobody()
 
 
-def _request(folder: Path) -> RunRequest:
-    return RunRequest(folder, "user", _NOBODY, None, "none", {}, (), None, "")
+def _request(folder: Path) -> LocalRequest:
+    return LocalRequest(folder, "user", _NOBODY, None, "none", {}, (), None, "")
 
 
 class _Task:

@@ -5,12 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pai_kubernetes.manifests.objects import Rendered, render
+from pai_kubernetes.manifests.objects import RenderedRun, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
+from pai_pod.placement import peers_placement
 from pai_runtime.document.problems import Problems
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import Job
@@ -18,7 +19,6 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.pod.placement import peers_placement
 from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
@@ -61,9 +61,9 @@ def render_file(
     profile: KubernetesProfile = PROFILE,
     *,
     name: str = RUN,
-    request: ClusterRequest | None = None,
+    request: RunRequest | None = None,
     secrets: Path | None = None,
-) -> Rendered:
+) -> RenderedRun:
     """The objects of a job file, whatever its policies; raises `InvalidInput` and `CannotRun`."""
     planner = planned(path, secrets)
     return render_plans(planner.job, planner.plans(), profile, name=name, request=request)
@@ -75,13 +75,13 @@ def render_plans(
     profile: KubernetesProfile,
     *,
     name: str = RUN,
-    request: ClusterRequest | None = None,
-) -> Rendered:
+    request: RunRequest | None = None,
+) -> RenderedRun:
     """The same of a job that is planned."""
     return render(
         job,
         plans,
-        request or ClusterRequest("alice"),
+        request or RunRequest("alice"),
         profile,
         name=name,
         policies=policies(job, run_roles(job, name), {}, Problems()),
@@ -92,17 +92,17 @@ def render_plans(
 
 def render_job(
     folder: Path, document: Mapping[str, Any] | str, profile: KubernetesProfile = PROFILE, **more: Any
-) -> Rendered:
+) -> RenderedRun:
     """The same for a document."""
     return render_file(write_job(folder, document), profile, **more)
 
 
-def job_set(rendered: Rendered) -> Mapping[str, Any]:
+def job_set(rendered: RenderedRun) -> Mapping[str, Any]:
     """The JobSet among the objects."""
     return rendered.objects[0]
 
 
-def pod(rendered: Rendered, role: int = 0) -> Mapping[str, Any]:
+def pod(rendered: RenderedRun, role: int = 0) -> Mapping[str, Any]:
     """The spec of the pods of a role."""
     found: Mapping[str, Any] = job_set(rendered)["spec"]["replicatedJobs"][role]["template"]["spec"][
         "template"
@@ -110,7 +110,7 @@ def pod(rendered: Rendered, role: int = 0) -> Mapping[str, Any]:
     return found
 
 
-def container(rendered: Rendered, name: str = "app") -> Mapping[str, Any]:
+def container(rendered: RenderedRun, name: str = "app") -> Mapping[str, Any]:
     """A container of the pods of the first role."""
     spec = pod(rendered)["spec"]
     found = [each for each in (*spec["initContainers"], *spec["containers"]) if each["name"] == name]
@@ -119,7 +119,7 @@ def container(rendered: Rendered, name: str = "app") -> Mapping[str, Any]:
     return result
 
 
-def named(rendered: Rendered, name: str) -> Mapping[str, Any]:
+def named(rendered: RenderedRun, name: str) -> Mapping[str, Any]:
     """An object by its name, Secrets among them."""
     every = (*rendered.objects, *rendered.secrets)
     return next(each for each in every if each["metadata"]["name"] == name)

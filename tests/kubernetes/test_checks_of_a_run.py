@@ -13,7 +13,7 @@ from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_DATA, MOST_OBJECT
 from pai_kubernetes.run.roles import MOST_TASKS
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -30,7 +30,7 @@ virtualClusters: {default: {}}
 def problems_of(folder: Path, document: Mapping[str, Any]) -> tuple[Problem, ...]:
     problems = Problems()
     cluster = KubernetesCluster(Profile("lab", "kubernetes", parse_document(PROFILE, "engines.yaml")))
-    run = cluster.new_run(ClusterRequest("alice"))
+    run = cluster.new_run(RunRequest("alice"))
     plans = plan_job(JobFiles(write_job(folder, document)), Host(), run.place, problems).plans()
     run.check(plans, problems, ask=False)
     return problems.in_order

@@ -12,6 +12,7 @@ from pai_kubernetes.run import logs
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import PlayedCluster, PlayedView, be_quick
@@ -313,7 +314,7 @@ def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
-    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", 0.0)  # they do not end
+    monkeypatch.setattr("pai_runtime.terminal.following._REST_OF_RUN", 0.0)  # they do not end
     cluster = PlayedCluster(server, {"worker": 4})
     for index in range(4):
         server.log(cluster.pod(index=index, status=running()), "app", b"hello\n")
@@ -329,7 +330,7 @@ def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
             cluster.end("Completed")
 
     view = PlayedView(script)
-    reader.follow(view)
+    follow(reader, view)
     assert sum(each.query.get("container") == "app" for each in server.requests) == 2
     assert len(view.said) == 1
     assert f"logs {NAME}" in view.said[0]

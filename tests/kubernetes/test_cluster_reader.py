@@ -17,12 +17,11 @@ from pai_kubernetes.labels import CANCELLED, HOLD, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
+from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.document import parse_document
-from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.profiles import Profile
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
@@ -43,7 +42,7 @@ def _run(reader: Reader) -> Run:
 
 def test_a_run_is_named_with_its_profile(server: ApiServer) -> None:
     reader = _reader(PlayedCluster(server))
-    assert (reader.named, reader.options) == (NAME, ("--on", "lab"))
+    assert (reader.named, reader.on) == (NAME, "lab")
 
 
 def test_a_run_that_is_not_there_is_unreadable_and_says_where_it_is_not(server: ApiServer) -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
-from pai_runtime.runs.told_variables import told_line
+from pai_pod.told_variables import told_line
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer
 from tests.small_cluster import write_profiles
@@ -159,7 +159,9 @@ def test_output_that_cannot_be_read_is_said_at_once_and_in_the_summary(
 def test_a_detached_run_is_listed_read_explained_and_stopped(
     server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = cli("run", path, "--on", "lab", "--detach")
+    document = yaml.safe_load(path.read_text())
+    document["extras"] = {"com.microsoft.pai.runtimeplugin": [{"plugin": "distributed"}]}
+    ended = cli("run", write_job(path.parent, document), "--on", "lab", "--detach")
     assert ended.returncode == 0, ended.stderr
     name = ended.stdout.strip()
     assert submitted(server) == [name]
@@ -179,9 +181,10 @@ def test_a_detached_run_is_listed_read_explained_and_stopped(
 
     told = {"PAI_TASK_INDEX": {"source": "platform", "value": "0"}}
     server.log(pod["metadata"]["name"], "runtime-log", told_line(told))
-    explained = cli("explain", name, "worker/0", "--on", "lab").stdout
+    explained = cli("variables", name, "worker/0", "--on", "lab").stdout
     assert re.search(r"^platform +PAI_TASK_INDEX=0$", explained, re.MULTILINE)
     assert re.search(rf"PAI_HOST_IP_worker_1={name}-worker-0-1\.{name}$", explained, re.MULTILINE)
+    assert re.search(r"PAI_PORT_LIST_worker_1_distributed=15002$", explained, re.MULTILINE)
 
     assert cli("rm", name, "--on", "lab").returncode == 2
     assert cli("stop", name, "--on", "lab").returncode == 0
@@ -230,7 +233,7 @@ def test_a_right_that_is_missing_is_named_and_nothing_is_submitted(
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "jobsets" in ended.stderr
     assert "create" in ended.stderr
-    assert "nothing was submitted" in ended.stderr
+    assert "nothing was started" in ended.stderr
     assert submitted(server) == []
 
 
@@ -294,3 +297,24 @@ def test_a_webhook_that_is_away_for_a_moment_stops_neither_the_check_nor_the_sub
     server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io", times=2)
     ended = cli("run", path, "--on", "lab", "--detach")
     assert (ended.returncode, submitted(server)) == (0, [ended.stdout.strip()]), ended.stderr
+
+
+@pytest.mark.usefixtures("lab")
+def test_what_is_read_of_a_run_is_kept_in_an_empty_directory_or_nothing_is_submitted(
+    server: ApiServer, path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other").touch()
+    ended = cli("run", path, "--on", "lab", "--detach", "--out", "out")
+    assert (ended.returncode, submitted(server)) == (2, []), ended.stderr
+    assert "is not empty" in ended.stderr
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("options", [["--task", "worker"], ["--timeout", "1h"], ["--share"]])
+def test_what_kubernetes_does_not_do_is_refused_with_what_to_use_instead(
+    server: ApiServer, path: Path, options: list[str]
+) -> None:
+    ended = cli("run", path, "--on", "lab", *options)
+    assert (ended.returncode, server.requests) == (2, [])
+    assert f"{options[0]} cannot be used on lab: " in ended.stderr

@@ -18,7 +18,7 @@ from pai_kubernetes.api.credentials import TokenFile
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
 from pai_kubernetes.api.times import nanoseconds
-from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from tests.certificates import authority, client_certificate
 from tests.kubernetes.api_server import ApiServer, tls_server
 

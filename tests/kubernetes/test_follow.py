@@ -10,8 +10,9 @@ import pytest
 from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
 from pai_kubernetes.run.reader import Reader
-from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.state import Run
+from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.view import PlainView
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView
@@ -34,7 +35,7 @@ def _states(run: Run) -> list[str]:
 
 
 def _follow(cluster: PlayedCluster, view: PlayedView) -> tuple[Run, int]:
-    return Reader(cluster.api, NAME, "lab").follow(view)
+    return follow(Reader(cluster.api, NAME, "lab"), view)
 
 
 def test_a_run_is_shown_from_its_waiting_to_its_end(server: ApiServer) -> None:
@@ -59,15 +60,6 @@ def test_a_run_is_shown_from_its_waiting_to_its_end(server: ApiServer) -> None:
     assert (run.outcome, status, _states(run)) == ("succeeded", 0, ["succeeded", "succeeded"])
     assert view.has_ended
     assert view.shown[-1] == run
-
-
-def test_the_status_is_that_of_the_task_that_failed_first(server: ApiServer) -> None:
-    cluster = PlayedCluster(server)
-    cluster.pod(index=0, status=terminated(1, record(1, "2026-01-02T03:05:02.000Z")))
-    cluster.pod(index=1, status=terminated(42, record(42, "2026-01-02T03:05:01.000Z")))
-    cluster.end("Failed")
-    run, status = _follow(cluster, PlayedView())
-    assert (run.failed_task, status) == ("worker/1", 42)
 
 
 def test_a_job_that_failed_without_a_code_has_a_status_nevertheless(server: ApiServer) -> None:
@@ -110,7 +102,7 @@ def test_a_run_is_left_as_soon_as_its_last_logs_have_ended(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """JobSet is decided before the pods that it stops have ended, and the watch of pods may be behind."""
-    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", _SLOW)
+    monkeypatch.setattr("pai_runtime.terminal.following._REST_OF_RUN", _SLOW)
     cluster = PlayedCluster(server, {"worker": 1})
     pod = cluster.pod(status=running())
     server.log(pod, "app", b"hello\n")
@@ -137,7 +129,7 @@ def test_a_run_is_left_as_soon_as_its_last_logs_have_ended(
     reader.run()
     log = reader.log(run.tasks[0], "user")
     before = time.monotonic()
-    run, status = reader.follow(PlayedView(script))
+    run, status = follow(reader, PlayedView(script))
     assert (run.outcome, status) == ("succeeded", 0)
     assert (run.tasks[0].state, run.tasks[0].exit_code) == (
         ("stopped", None) if how == "deleted" else ("failed", 143)
@@ -153,26 +145,8 @@ def test_a_second_interrupt_ends_it_at_once(server: ApiServer) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(SystemExit) as raised:
+    with pytest.raises(KeyboardInterrupt):
         _follow(cluster, PlayedView(_Script((lambda _: True, interrupt_twice))))
-    assert raised.value.code == 130
-
-
-def test_a_run_that_somebody_stops_is_cancelled(server: ApiServer) -> None:
-    cluster = PlayedCluster(server, {"worker": 1})
-    pod = cluster.pod(status=running())
-
-    def stop() -> None:
-        Reader(cluster.api, NAME, "lab").cancel()
-
-    def end() -> None:
-        server.remove(paths.pods(NAMESPACE, pod))
-
-    view = PlayedView(
-        _Script((lambda run: _states(run) == ["running"], stop), (lambda run: run.stopping, end))
-    )
-    run, status = _follow(cluster, view)
-    assert (run.outcome, status, _states(run)) == ("cancelled", 130, ["stopped"])
 
 
 def test_a_run_that_somebody_deletes_is_cancelled(server: ApiServer) -> None:
@@ -217,7 +191,7 @@ def test_a_pod_that_is_deleted_at_the_end_is_still_known(server: ApiServer) -> N
         cluster.end("Failed")
 
     reader = Reader(cluster.api, NAME, "lab")
-    run, status = reader.follow(PlayedView(_Script((lambda run: _states(run) == ["failed"], clean_up))))
+    run, status = follow(reader, PlayedView(_Script((lambda run: _states(run) == ["failed"], clean_up))))
     assert status == 7
     assert reader.exit_record(run.tasks[0])["exitCode"] == 7
 
@@ -225,7 +199,7 @@ def test_a_pod_that_is_deleted_at_the_end_is_still_known(server: ApiServer) -> N
 def test_a_cluster_that_is_away_for_a_while_is_told_of_once(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pai_kubernetes.run.follow._AWAY", 0.0)
+    monkeypatch.setattr("pai_runtime.terminal.following._AWAY", 0.0)
     cluster = PlayedCluster(server, {"worker": 1})
     view = PlayedView()
 
@@ -264,7 +238,7 @@ def test_without_the_right_to_see_the_run_it_cannot_be_followed(server: ApiServe
 def test_a_run_that_does_not_exist_cannot_be_followed(server: ApiServer) -> None:
     cluster = PlayedCluster(server)
     with pytest.raises(ClusterError, match="demo-other"):
-        Reader(cluster.api, "demo-other", "lab").follow(PlayedView())
+        follow(Reader(cluster.api, "demo-other", "lab"), PlayedView())
 
 
 def test_the_queue_of_a_run_is_watched(server: ApiServer) -> None:
@@ -312,7 +286,7 @@ def test_why_a_run_waits_is_told_when_the_reason_changes_and_not_when_numbers_do
     )
     say("12 more needed")
     reader = Reader(cluster.api, NAME, "lab")
-    view = PlainView(reader)
+    view = PlainView(reader, shows_output=True)
     show = view.show
 
     def show_and_go_on(run: Run) -> None:
@@ -320,7 +294,7 @@ def test_why_a_run_waits_is_told_when_the_reason_changes_and_not_when_numbers_do
         script(run)
 
     monkeypatch.setattr(view, "show", show_and_go_on)
-    assert reader.follow(view)[1] == 0
+    assert follow(reader, view)[1] == 0
     told = [line for line in capfd.readouterr().err.splitlines() if "needed" in line or "closed" in line]
     assert len(told) == 2
     assert "12 more needed" in told[0]

@@ -9,10 +9,11 @@ import pytest
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.run.reader import Reader
+from pai_pod.told_variables import told_line
 from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import told_line
+from pai_runtime.terminal.following import follow
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView
 from tests.kubernetes.run_objects import NAME, record, running, terminated
@@ -32,7 +33,7 @@ def _run(reader: Reader) -> Run:
 
 def _followed(cluster: PlayedCluster, keep: Path | None = None, *, is_kept: bool = True) -> PlayedView:
     """A run whose first worker succeeds, whose second then fails it, and whose pods are then all removed."""
-    server, reader = cluster.server, _reader(cluster)
+    server, reader = cluster.server, Reader(cluster.api, NAME, "lab", keep=keep)
     pods = [cluster.pod(index=index, status=_with_sidecar(running())) for index in range(2)]
     for index, pod in enumerate(pods):
         server.log(pod, "app", f"output {index}\n".encode())
@@ -72,7 +73,7 @@ def _followed(cluster: PlayedCluster, keep: Path | None = None, *, is_kept: bool
 
     logs: dict[str, LogReader] = {}
     view = PlayedView(script)
-    reader.follow(view, keep)
+    follow(reader, view)
     return view
 
 

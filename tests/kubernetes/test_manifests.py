@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.objects import Rendered
+from pai_kubernetes.manifests.objects import RenderedRun
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE
 from pai_kubernetes.profile import KubernetesProfile, VirtualCluster
+from pai_pod.peers import Peers
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.pod.peers import Peers
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, RUN_SECRET, job_set, named, render_file, render_job
@@ -36,13 +36,13 @@ def role(**fields: Any) -> dict[str, Any]:
     return {**job()["taskRoles"]["worker"], **fields}
 
 
-def secret_data(rendered: Rendered, name: str) -> dict[str, Any]:
+def secret_data(rendered: RenderedRun, name: str) -> dict[str, Any]:
     return {key: json.loads(b64decode(text)) for key, text in named(rendered, name)["data"].items()}
 
 
 def test_the_job_set_comes_first_and_secrets_are_apart(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
-    request = ClusterRequest("alice", code=Code(tmp_path / "code"))
+    request = RunRequest("alice", code=Code(tmp_path / "code"))
     document = job(
         secrets={"password": "hunter2"},
         prerequisites=[
@@ -73,7 +73,7 @@ def test_the_same_job_gives_the_same_bytes_wherever_it_is(tmp_path: Path) -> Non
         (folder / "train.py").write_text("pass")
         (folder / "train.py").chmod(mode)
         os.utime(folder / "train.py", (len(written), 1))
-        rendered = render_job(folder.parent, job(), request=ClusterRequest("alice", code=Code(folder)))
+        rendered = render_job(folder.parent, job(), request=RunRequest("alice", code=Code(folder)))
         written.append(json.dumps([*rendered.objects, *rendered.secrets]))
     assert written[0] == written[1]
 
@@ -87,7 +87,7 @@ def test_the_digest_stands_for_all_but_what_is_secret(tmp_path: Path) -> None:
 
 
 def test_a_job_file_in_which_a_secret_stands_elsewhere_is_in_the_secret(tmp_path: Path) -> None:
-    def rendered(user: str, command: str = "true") -> Rendered:
+    def rendered(user: str, command: str = "true") -> RenderedRun:
         commands = [f"ls /home/{user}", command]
         return render_job(tmp_path, job(secrets={"user": user}, worker={"commands": commands}))
 
@@ -102,7 +102,7 @@ def test_a_job_file_in_which_a_secret_stands_elsewhere_is_in_the_secret(tmp_path
 
 
 def test_labels_hold_what_they_can_and_annotations_all(tmp_path: Path) -> None:
-    rendered = render_job(tmp_path, job(name="test_"), request=ClusterRequest("Älice & co"))
+    rendered = render_job(tmp_path, job(name="test_"), request=RunRequest("Älice & co"))
     metadata = job_set(rendered)["metadata"]
     assert metadata["annotations"][labels.USER] == "Älice & co"
     assert metadata["annotations"][labels.JOB] == "test_"
@@ -143,7 +143,7 @@ def test_the_job_of_a_pod_is_the_file_with_what_the_command_line_changes(tmp_pat
     assert data["job_config.yaml"] == path.read_text()
     assert set(data) == {"job_config.yaml", "peers.json"}
     overrides = Overrides({"x": "2"}, {"worker": 2}, strict_callbacks=True)
-    request = ClusterRequest("alice", overrides, definitions="lockVersion: 1\n")
+    request = RunRequest("alice", overrides, definitions="lockVersion: 1\n")
     data = named(render_file(path, request=request), f"{RUN}-job")["data"]
     assert Overrides.from_json(json.loads(data["overrides.json"])) == overrides
     assert data["definitions.lock"] == "lockVersion: 1\n"
@@ -251,7 +251,7 @@ def test_the_code_is_what_a_local_run_has(tmp_path: Path) -> None:
     (folder / "link").symlink_to("src")
     os.mkfifo(folder / "fifo")
     code = Code(folder, patterns=("secret",))
-    rendered = render_job(tmp_path, job(), request=ClusterRequest("alice", code=code))
+    rendered = render_job(tmp_path, job(), request=RunRequest("alice", code=code))
     packed = b64decode(named(rendered, f"{RUN}-code")["binaryData"]["code.tar.gz"])
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         members = {each.name: each for each in archive.getmembers()}
@@ -268,7 +268,7 @@ def test_code_that_no_config_map_holds_is_refused_with_what_is_large(tmp_path: P
     (tmp_path / "code" / "model.bin").write_bytes(os.urandom(1024**2 + 1))
     (tmp_path / "code" / "train.py").write_text("pass")
     with pytest.raises(CannotRun) as raised:
-        render_job(tmp_path, job(), request=ClusterRequest("alice", code=Code(tmp_path / "code")))
+        render_job(tmp_path, job(), request=RunRequest("alice", code=Code(tmp_path / "code")))
     for word in ("model.bin", ".paiignore", "git", "storage"):
         assert word in str(raised.value)
 
@@ -278,11 +278,11 @@ def test_code_that_packs_well_is_bounded_too(tmp_path: Path) -> None:
     with (tmp_path / "code" / "zeros").open("wb") as file:
         file.truncate(65 * 1024**2)
     with pytest.raises(CannotRun, match="zeros"):
-        render_job(tmp_path, job(), request=ClusterRequest("alice", code=Code(tmp_path / "code")))
+        render_job(tmp_path, job(), request=RunRequest("alice", code=Code(tmp_path / "code")))
 
 
 def test_a_job_that_no_config_map_holds_is_refused_with_what_is_large(tmp_path: Path) -> None:
-    request = ClusterRequest("alice", definitions="#" * 1024**2)
+    request = RunRequest("alice", definitions="#" * 1024**2)
     with pytest.raises(CannotRun) as raised:
         render_job(tmp_path, job(), request=request)
     assert str(raised.value).index("definitions.lock") < str(raised.value).index("job_config.yaml")

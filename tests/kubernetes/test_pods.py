@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.profile import SkuType, VirtualCluster
-from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.plan.mounts import conflict
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.plan import Mount
@@ -170,7 +170,7 @@ def test_the_tasks_of_a_gang_tell_each_other_at_a_port_that_is_none_of_theirs(
 
 def test_code_is_where_the_task_starts(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
-    request = ClusterRequest("alice", code=Code(tmp_path / "code"))
+    request = RunRequest("alice", code=Code(tmp_path / "code"))
     assert container(render_job(tmp_path, job(), request=request))["workingDir"] == "/usr/local/pai/code"
     assert "/usr/local/pai-code" in mounts(tmp_path, job(), "init", request=request)
     assert "/usr/local/pai-code" not in mounts(tmp_path, job(), request=request)
@@ -200,7 +200,7 @@ def test_the_runtime_may_come_as_a_volume(tmp_path: Path) -> None:
 
 def test_no_storage_is_mounted_where_a_pod_has_something_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
-    request = ClusterRequest("alice", code=Code(tmp_path / "code"))
+    request = RunRequest("alice", code=Code(tmp_path / "code"))
     profile = replace(PROFILE, delivery="imageVolume")
     document = job(worker={"extraContainerOptions": {"shmMB": 64}})
     own = {
@@ -276,7 +276,7 @@ def test_a_storage_is_what_the_profile_says(tmp_path: Path, storage: Any, volume
 
 
 def test_a_user_cannot_leave_the_directory_of_a_sub_path(tmp_path: Path) -> None:
-    request = ClusterRequest("../../bob")
+    request = RunRequest("../../bob")
     found = mounts(tmp_path, storages({"name": "scratch"}), request=request)["/mnt/scratch"]
     assert found["subPath"] == "_.._bob/test"
 

@@ -12,8 +12,8 @@ from kubeflow_trainer_api.models import JobsetV1alpha2JobSet  # type: ignore[imp
 from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.task.record import replace
 from tests.kubernetes.published_schemas import validate
@@ -104,7 +104,7 @@ def test_any_job_is_rendered_as_the_schemas_say(
 ) -> None:
     document = job(name=name, taskRoles=roles, secrets=secrets)
     (tmp_path / "code").mkdir(exist_ok=True)
-    request = ClusterRequest(user, Overrides({"x": "1"}), Code(tmp_path / "code"), "lock: 1\n")
+    request = RunRequest(user, Overrides({"x": "1"}), Code(tmp_path / "code"), "lock: 1\n")
     try:
         rendered = render_job(tmp_path, document, profile, request=request)
     except InvalidInput as error:

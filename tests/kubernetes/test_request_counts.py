@@ -9,6 +9,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.runs.state import Run
+from pai_runtime.terminal.following import follow
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import PlayedCluster, PlayedView, be_quick
 from tests.kubernetes.run_objects import NAME, running, terminated
@@ -20,7 +21,7 @@ _PAGES = 4
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     be_quick(monkeypatch)
-    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", 0.0)  # nobody reads them here
+    monkeypatch.setattr("pai_runtime.terminal.following._REST_OF_RUN", 0.0)  # nobody reads them here
     monkeypatch.setattr(Api, "list", partialmethod(Api.list, limit=_TASKS // _PAGES))
     with ApiServer() as started:
         yield started
@@ -45,7 +46,7 @@ def test_following_any_number_of_tasks_takes_a_constant_number_of_requests(serve
 
     view = PlayedView(script)
     reader = Reader(cluster.api, NAME, "lab")
-    run, status = reader.follow(view)
+    run, status = follow(reader, view)
     assert (status, len(run.tasks)) == (0, _TASKS)
     counts = {(verb, kind.rpartition("/")[2]): count for (verb, kind), count in server.counts.items()}
     # More than those that are followed at a time, where some have ended before the run has.

@@ -11,14 +11,15 @@ from pai_kubernetes.api.paths import target_of
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.labels import COMPLETION_INDEX, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.reader import Reader
+from pai_pod.told_variables import told_line
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problems
-from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.state import Run
-from pai_runtime.runs.told_variables import told_line
+from pai_runtime.terminal.following import follow
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import PlayedView
@@ -82,11 +83,11 @@ def submitted(cluster: KubernetesCluster, folder: Path) -> str:
         worker={"commands": ["echo <% $secrets.key %>"]},
     )
     problems = Problems()
-    run = cluster.new_run(ClusterRequest("alice"))
+    run = cluster.new_run(RunRequest("alice"))
     plans = plan_job(JobFiles(write_job(folder, document)), Host(), run.place, problems).plans()
     run.check(plans, problems)
     problems.check()
-    return run.submit(plans, {"key": "value"})
+    return run.submit(plans, {"key": "value"}).named
 
 
 def played(server: ApiServer, name: str) -> None:
@@ -111,7 +112,7 @@ def played(server: ApiServer, name: str) -> None:
 
 
 def look(server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
-    """As ``ps``, ``logs`` and ``explain`` do it, and whoever follows."""
+    """As ``ps``, ``logs`` and ``variables`` do it, and whoever follows."""
     cluster.runs()
     with contextlib.closing(cluster._runs):
         cluster.runs()  # as `ps --watch` does
@@ -139,7 +140,7 @@ def end(server: ApiServer, name: str, reader: Reader) -> None:
         server.change(paths.pods(server.namespace, pod), {"status": run_objects.terminated(0)})
         server.change(paths.jobsets(server.namespace, name), {"status": run_objects.ended("Completed")})
 
-    reader.follow(PlayedView(script))
+    follow(reader, PlayedView(script))
 
 
 def test_people_may_do_what_the_commands_do_and_no_more(

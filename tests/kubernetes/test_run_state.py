@@ -11,8 +11,8 @@ from pai_kubernetes.api.hidden import cut
 from pai_kubernetes.labels import CANCELLED, INDEX_FAILURES, ROLES
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.indexes import expanded
-from pai_kubernetes.run.news import news
 from pai_kubernetes.run.state import run_of
+from pai_runtime.runs.restarts import restarts
 from pai_runtime.runs.state import Run
 from tests.kubernetes.run_objects import (
     LATER,
@@ -302,7 +302,7 @@ def test_a_restart_names_the_task_because_of_which_it_was_and_how_its_pod_was_re
     said = "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction"
     events = [warning("JobSet", NAME, said, "applying failure policy action: first failed job demo-worker-0")]
     now = run_of(document, [], events)
-    (told,) = news(before, now)
+    (told,) = restarts(before, now)
     assert "worker/1" in told
     assert "evicted" in told
     assert "143" not in told

@@ -12,9 +12,8 @@ from pai_kubernetes.api import client, paths
 from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.run import submission
-from pai_kubernetes.run.submission import SUFFIX_LETTERS, submit
-from pai_runtime.engines.cluster import ClusterError, Manifests
-from pai_runtime.runs.errors import CannotRun, MayBeLeft
+from pai_kubernetes.run.submission import SUFFIX_LETTERS, Manifests, submit
+from pai_runtime.runs.errors import CannotRun, ClusterError, MayBeLeft
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_objects import Target
 from tests.kubernetes.api_server import ApiServer, Fault

@@ -7,7 +7,7 @@ give it. `pai_runtime.job.expansion` puts definitions into a job.
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
@@ -92,6 +92,7 @@ class NoDefinition(Exception):
         self.known = tuple(known)
 
 
+@runtime_checkable
 class Definitions(Protocol):
     """The definitions that one job may require, and their rendering with values for their variables."""
 

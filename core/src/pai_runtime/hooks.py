@@ -21,7 +21,7 @@ from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
 
 if TYPE_CHECKING:
-    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.interface import Engine
     from pai_runtime.engines.profiles import Profile
 
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -74,13 +74,12 @@ def pai_read_job(document: Value, problems: Problems) -> Value:
 
 
 @hookspec(firstresult=True)
-def pai_engine(profile: "Profile") -> "Cluster | None":
-    """Return the cluster that an engine profile describes, without asking it; None if there is none.
+def pai_engine(profile: "Profile") -> "Engine | None":
+    """Return the engine that a profile describes, without contacting anything; None if there is none.
 
     The ``engine`` of the profile is that of the plugin's manifest; its other fields are for the engine to
-    check. Called in the process of the command, if ``--on`` names the profile. What it returns has the
-    methods of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for
-    a profile that is wrong.
+    check. Called in the process of the command, if ``--on`` names the profile. These types are in
+    `pai_runtime.engine`. Raises `InvalidInput` for a profile that is wrong.
     """
 
 

@@ -9,15 +9,18 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.document.problems import InvalidInput
+from pai_runtime.cli.help import BuiltIn, HelpFormatter, example, overview
+from pai_runtime.document.printable import printable
+from pai_runtime.document.problems import InvalidInput, near_miss
 from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
@@ -35,22 +38,30 @@ from pai_runtime.terminal.output import (
 )
 
 COMMANDS = {
-    "validate": "check a job file",
-    "plan": "show what each task will do",
-    "run": "run all tasks of a job, on this machine or a cluster",
-    "render": "show what a job is on a cluster, for kubectl and GitOps",
-    "ps": "list the runs in a directory, or the tasks of one run",
-    "logs": "show the logs of the tasks of a run",
-    "exec": "run a program, such as a shell, in a task that is running or held",
-    "stop": "cancel a run",
-    "rm": "remove runs that have ended",
-    "prune": "remove runs that ended some time ago",
-    "explain": "show where each environment variable of a task comes from",
-    "bundle": "make the bundle, which runs in a task container of any image",
-    "init": "prepare a pod's volume for its task; run in the init container",
-    "plugins": "list, show and check the installed plugins",
+    "validate": BuiltIn("write", "check a job file", "validate job.yaml"),
+    "plan": BuiltIn("write", "show what each task will do", "plan job.yaml worker/0"),
+    "run": BuiltIn(
+        "run", "run all tasks of a job, on this machine or a cluster", "run job.yaml --set lr=0.1"
+    ),
+    "exec": BuiltIn(
+        "run", "run a program, such as a shell, in a task that is running or held", "exec latest worker/0"
+    ),
+    "stop": BuiltIn("run", "cancel runs", "stop latest"),
+    "rerun": BuiltIn("run", "run the job of a run again, with changes", "rerun latest --set lr=0.01"),
+    "render": BuiltIn(
+        "run", "show what a job is on a cluster, for kubectl and GitOps", "render job.yaml --on lab"
+    ),
+    "ps": BuiltIn("look", "list the runs in a directory, or the tasks of one run", "ps latest"),
+    "logs": BuiltIn("look", "show the logs of the tasks of a run", "logs latest worker/0 --follow"),
+    "variables": BuiltIn(
+        "look", "show where each environment variable of a task comes from", "variables latest worker/0"
+    ),
+    "diff": BuiltIn("look", "show what differs between two runs", "diff train-1 latest"),
+    "rm": BuiltIn("clean", "remove runs that have ended", "rm train-3"),
+    "prune": BuiltIn("clean", "remove runs that ended some time ago", "prune --older-than 7d --dry-run"),
+    "plugins": BuiltIn("operate", "list, show and check the installed plugins", "plugins show cmd"),
 }
-"""The names of the commands and their summaries, so that help is shown without importing a command."""
+"""The commands by their names, so that help is shown without importing one."""
 
 _MOST_DIGITS = 4
 """Maximum digits of a terminal's width, which anybody may have set to anything."""
@@ -99,12 +110,21 @@ def _main() -> int:
         say(fault)
         return CANNOT_RUN
     try:
-        args = _parse(sys.argv[1:])
+        args = _sidecar(sys.argv[1:]) or _parse(sys.argv[1:])
         status: int = import_module(args.module).main(args)
         gc.freeze()  # nor at the exit, where that takes a tenth of the time of `plan`
     finally:
         flush()  # also of the help, after which the parser exits
     return status
+
+
+def _sidecar(argv: list[str]) -> argparse.Namespace | None:
+    """Return the arguments of a pod's sidecar, None for any other command.
+
+    It has a tenth of a processor, so it looks for no plugins: init has, before it, and under the policy.
+    """
+    is_there = argv == ["init", "--print-logs"] and find_spec("pai_pod")
+    return argparse.Namespace(module="pai_pod.sidecar") if is_there else None
 
 
 def _surroundings_fault() -> str | None:
@@ -130,11 +150,12 @@ def _surroundings_fault() -> str | None:
 class _Parser(argparse.ArgumentParser):
     """A parser that prints help and errors through `terminal.output`, for its commands too."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, group: str = "", **options: Any) -> None:
+        self.group = group
         # Else argparse asks shutil for the width, for each option that it is told of.
         told = os.environ.get("COLUMNS", "").strip()
         width = (int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else 0) or columns() or _WIDTH
-        super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
+        super().__init__(formatter_class=partial(HelpFormatter, width=width - 2), **options)
         self._is_intermixed = False
         self.color = False  # Python 3.14 would put colours into the text
 
@@ -167,7 +188,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
-    parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
+    parser, commands = make_parser([wanted] if wanted in COMMANDS else [], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":
         from pai_runtime.cli.plugin_commands import (  # noqa: PLC0415 - looks for plugins
             DISTRIBUTIONS,
@@ -178,21 +199,34 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         if wanted in DISTRIBUTIONS and wanted not in commands.choices:
             brings = f"the command {wanted} comes with the distribution {DISTRIBUTIONS[wanted]}"
             parser.error(f"{brings}, which is not installed here, or which the policy refuses")
+        if wanted and not wanted.startswith("-") and wanted not in commands.choices:
+            meant = near_miss(wanted, commands.choices)
+            hint = f"; did you mean {meant}?" if meant else f"; for all of them: {parser.prog} --help"
+            parser.error(f"there is no command {printable(wanted)}{hint}")
+        parser.epilog = overview(commands.choices)
     return parser.parse_args(argv)
 
 
-def make_parser(wanted: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser and its commands; commands that are not `wanted` have no arguments yet."""
+def make_parser(wanted: Iterable[str], argv: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Any]:
+    """Return the parser and its commands; commands that are not `wanted` have no arguments yet.
+
+    `argv` are the arguments of the wanted one, which may name an engine with options of its own.
+    """
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
     parser: argparse.ArgumentParser = _Parser(
-        prog=prog, description="The runtime of deep-learning jobs: check, plan and run a job file."
+        prog=prog,
+        usage=f"{prog} [-h] [--version] COMMAND ...",
+        description="The runtime of deep-learning jobs: check, plan and run a job file.",
     )
     parser.add_argument("--version", action="version", version=f"pai-runtime {__version__}")
-    commands = parser.add_subparsers(prog=prog, metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary)
+    # Shown by their groups instead.
+    commands = parser.add_subparsers(prog=prog, metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for name, (group, summary, line) in COMMANDS.items():
+        command = commands.add_parser(name, description=summary, epilog=example(line), group=group)
         if name in wanted:
             module = import_module(f"{__name__}.{name}")
             module.add_arguments(command)
+            if name == "run":
+                module.add_engine_options(command, argv)
             command.set_defaults(module=module.__name__)
     return parser, commands

@@ -60,6 +60,18 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_on(parser, ON_HELP)
 
 
+def add_run_and_tasks(parser: argparse.ArgumentParser, tasks: str) -> None:
+    """Add the arguments for an existing run, the latest if it is left out, and for tasks of it."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: latest)")
+    parser.add_argument("task", nargs="?", metavar="ROLE[/INDEX]", help=tasks)
+    add_on(parser, ON_HELP)
+
+
+def run_and_tasks(args: argparse.Namespace) -> list[str]:
+    """Return the words of the command line that name a run and tasks of it."""
+    return [word for word in (args.run, args.task) if word is not None]
+
+
 def add_on(parser: argparse.ArgumentParser, help_: str, *, required: bool = False) -> None:
     """Add the option for the cluster of an engine profile."""
     parser.add_argument("--on", metavar="NAME", required=required, help=help_)

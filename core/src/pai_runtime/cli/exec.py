@@ -2,8 +2,8 @@
 
 import argparse
 
-from pai_runtime.cli.arguments import add_run, task_name
-from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
+from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
@@ -11,8 +11,7 @@ from pai_runtime.terminal.output import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_run(parser)
-    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
+    add_run_and_tasks(parser, "a task, such as worker/0, or the only one of a role")
     parser.add_argument(
         "argv",
         nargs=argparse.REMAINDER,
@@ -25,14 +24,16 @@ def main(args: argparse.Namespace) -> int:
     """Return the program's exit status; 127 if it does not exist, 126 if it is not executable, else 2."""
     on, argv = _on_and_program(args)
     try:
-        reader, run = given_run(args.run, on)
-        return reader.exec(given_task(reader, run, args.task), argv)
+        given = given_tasks("exec", run_and_tasks(args), on)
+        task = given.only()
     except NotThere as error:
         say(f"{error}")
+        return CANNOT_RUN
+    try:
+        return given.reader.exec(task, [*given.rest, *argv])
     except CannotEnter as error:
-        say(f"{args.task[0]}/{args.task[1]}: {error}")
+        say(f"{task.name}: {error}")
         return error.status
-    return CANNOT_RUN
 
 
 def _on_and_program(args: argparse.Namespace) -> tuple[str | None, list[str]]:

@@ -1,9 +1,7 @@
-"""The run in a directory, as far as it is readable."""
+"""A run that a command has found, as far as it is readable."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 
@@ -19,9 +17,3 @@ class FoundRun:
     def state(self) -> str:
         """The state in one word."""
         return self.run.state if isinstance(self.run, Run) else "unreadable"
-
-
-def find_run(folder: Path) -> FoundRun:
-    """Return the run in a directory, whether there is one or not."""
-    reader = LocalRunReader(folder)
-    return FoundRun(reader, reader.run())

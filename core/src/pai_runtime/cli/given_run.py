@@ -1,70 +1,110 @@
-"""The run and the task that a command line names."""
+"""The engine, the run and the task that a command line names."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from pai_runtime.cli.found_run import find_run
-from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
+from pai_runtime.cli.user import user_name
+from pai_runtime.engines.interface import Engine
+from pai_runtime.engines.local.machine import LocalEngine
+from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.terminal.words import task_ranges
-
-if TYPE_CHECKING:
-    from pai_runtime.engines.cluster import Cluster, ClusterRunReader
+from pai_runtime.task.record import record
+from pai_runtime.terminal.words import command_on, full_name, task_ranges
 
 
 class NotThere(Exception):
     """The exception for a run or task that does not exist, or cannot be read."""
 
 
-def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
-    """Return the run of this name, here or `on` a cluster.
+def given_engine(on: str | None, policy: Path | None = None) -> Engine:
+    """Return the engine of a profile, under all policies that there are; without one, this machine.
 
-    Raises `NotThere`, or `InvalidInput` for a profile.
+    Raises `InvalidInput`.
     """
-    if on is not None:
-        return given_run_on_cluster(name, on)
+    if on is None:
+        return LocalEngine()
+    from pai_runtime.engines.finding import open_engine  # noqa: PLC0415 - local runs need none
+    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
+
+    return open_engine(on, given_host(policy))
+
+
+def refusal(engine: Engine, word: str, on: str | None) -> str:
+    """Return why an engine cannot do what a word of the command line means; empty if it can."""
+    reason = engine.cannot.get(word)
+    return f"{word} cannot be used on {on or 'this machine'}: {reason}" if reason else ""
+
+
+def engine_for(command: str, on: str | None) -> Engine:
+    """Return the engine that the command is to be used on. Raises `NotThere` or `InvalidInput`."""
+    engine = given_engine(on)
+    if reason := refusal(engine, command, on):
+        raise NotThere(reason)
+    return engine
+
+
+def find_run(engine: Engine, name: str) -> RunReader:
+    """Return the run of this name, whether it is readable or not. Raises `NotThere`."""
     try:
-        folder = named_run(name)
+        return engine.find_run(name, user_name() if name == LATEST else "")
     except NoSuchRun as error:
         raise NotThere(str(error)) from None
-    found = find_run(folder)
-    if isinstance(found.run, Unreadable):
-        reason = found.run.reason
-        raise NotThere(f"{folder} is not the directory of a run: {reason}; pai-runtime ps lists the runs")
-    return found.reader, found.run
 
 
-def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
-    """Return the run of this name on the cluster of a profile. Raises `NotThere` or `InvalidInput`."""
-    reader = reader_on_cluster(name, on)
+def given_run(command: str, name: str, on: str | None = None) -> tuple[RunReader, Run]:
+    """Return the run that a command names. Raises `NotThere` or `InvalidInput`."""
+    reader = find_run(engine_for(command, on), name)
     run = reader.run()
     if isinstance(run, Unreadable):
-        lists = f"pai-runtime ps --on {on} lists the runs"
-        raise NotThere(f"cannot read run '{reader.named}' on {on}: {run.reason}; {lists}")
+        raise not_readable(reader, run)
     return reader, run
 
 
-def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
-    """Return a reader of a run on a cluster, whether it exists or not. Raises as `given_run_on_cluster`."""
-    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
-
-    cluster = given_cluster(on)
-    return _latest(cluster, on) if name == LATEST else cluster.open_run(name)
+def not_readable(reader: RunReader, run: Unreadable) -> NotThere:
+    """Return the exception for a run that is none, or unreadable."""
+    lists = f"{command_on(reader.on, 'ps')} lists the runs"
+    return NotThere(f"cannot read the run {full_name(reader)}: {run.reason}; {lists}")
 
 
-def _latest(cluster: "Cluster", on: str) -> "ClusterRunReader":
-    from pai_runtime.cli.user import user_name  # noqa: PLC0415 - as above
+@record(frozen=True)
+class GivenTasks:
+    """A run, and the tasks of it that a command line names; `rest` are the words after them."""
 
-    user = user_name()
-    for reader, run in cluster.runs():
-        if isinstance(run, Run) and run.user == user:
-            return reader
-    raise NotThere(f"there is no run of the user '{user}' on {on}; pai-runtime ps --on {on} lists all runs")
+    reader: RunReader
+    run: Run
+    tasks: tuple[RunTask, ...]
+    rest: tuple[str, ...] = ()
+
+    def only(self) -> RunTask:
+        """Return the one task. Raises `NotThere` if there are several."""
+        if len(self.tasks) != 1:
+            raise NotThere(f"expected one task of {self.reader.named}: {task_ranges(self.run)}")
+        return self.tasks[0]
 
 
-def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:
-    """Return the task of a run by role and index. Raises `NotThere`."""
-    for task in run.tasks:
-        if (task.role, task.index) == name:
-            return task
-    raise NotThere(f"no task '{name[0]}/{name[1]}' in {reader.named}; known: {task_ranges(run)}")
+def given_tasks(command: str, words: Sequence[str], on: str | None = None) -> GivenTasks:
+    """Return what ``[RUN] [ROLE[/INDEX]] …`` names; a run that is left out is the latest.
+
+    Raises `NotThere` or `InvalidInput`.
+    """
+    name, *rest = words or (LATEST,)
+    try:
+        reader, run = given_run(command, name, on)
+    except NotThere as no_run:
+        try:
+            reader, run = given_run(command, LATEST, on)
+        except NotThere:
+            raise no_run from None
+        if not (tasks := _named(run, name)):
+            raise no_run from None
+        return GivenTasks(reader, run, tasks, tuple(rest))
+    if not rest:
+        return GivenTasks(reader, run, run.tasks)
+    if tasks := _named(run, rest[0]):
+        return GivenTasks(reader, run, tasks, tuple(rest[1:]))
+    raise NotThere(f"no task '{rest[0]}' in {reader.named}; known: {task_ranges(run)}")
+
+
+def _named(run: Run, name: str) -> tuple[RunTask, ...]:
+    return tuple(task for task in run.tasks if name in (task.name, task.role))

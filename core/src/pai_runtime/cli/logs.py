@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from pai_runtime.cli.arguments import add_run, task_name
-from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
+from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.document.amounts import seconds
 from pai_runtime.runs.state import RunTask
 from pai_runtime.task.exit_codes import CANNOT_RUN
@@ -19,14 +19,7 @@ from pai_runtime.terminal.words import note_lines
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_run(parser)
-    parser.add_argument(
-        "task",
-        nargs="?",
-        type=task_name,
-        metavar="ROLE/INDEX",
-        help="one task, such as worker/0 (default: all)",
-    )
+    add_run_and_tasks(parser, "one task, such as worker/0, or those of a role (default: all)")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="keep printing new output until the tasks have ended"
     )
@@ -59,14 +52,14 @@ def main(args: argparse.Namespace) -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
     try:
-        reader, run = given_run(args.run, args.on)
-        tasks = run.tasks if args.task is None else (given_task(reader, run, args.task),)
+        given = given_tasks("logs", run_and_tasks(args), args.on)
+        reader, tasks = given.reader, given.tasks
         wanted = WantedLogs(
             kind="runtime" if args.runtime else "user",
             attempt=args.attempt,
             tail=args.tail,
             since=args.since,
-            prefixed=args.task is None and len(tasks) > 1,
+            prefixed=len(tasks) > 1,
             timestamps=args.timestamps,
             follow=args.follow,
         )

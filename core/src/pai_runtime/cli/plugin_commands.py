@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from pai_runtime.cli.arguments import task_name
-from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.cli.given_run import NotThere, given_tasks
+from pai_runtime.cli.help import example
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
@@ -22,8 +22,10 @@ from pai_runtime.terminal.text import cut, shown_line
 
 DISTRIBUTIONS: Final = {
     "analyze": "pai-failure-analysis",
+    "bundle": "pai-pod",
     "convert": "pai-job-v1",
     "exit-codes": "pai-failure-analysis",
+    "init": "pai-pod",
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
 }
@@ -44,12 +46,18 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
             (plugin,) = host.installed[id_]
             for command in declared_commands(plugin):
                 if command.name not in commands.choices:
-                    summary = command.summary
-                    help_ = summary.replace("%", "%%")  # argparse would fill it in
-                    parser = commands.add_parser(command.name, help=help_, description=summary)
+                    parser = add_plugin_command(commands, command)
                     parser.set_defaults(module=__name__, command=command, plugin=plugin)
                     if command.name == wanted:
                         _add_arguments(host, plugin, command, parser)
+
+
+def add_plugin_command(commands: Any, command: PluginCommand) -> argparse.ArgumentParser:
+    """Add a command without its arguments, and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        command.name, description=command.summary, epilog=example(command.example), group=command.group
+    )
+    return parser
 
 
 class _Output:
@@ -67,11 +75,11 @@ class _Output:
     @staticmethod
     def failed_tasks(run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
         try:
-            reader, found = given_run(run, on)
-            tasks = found.tasks if task is None else (given_task(reader, found, task_name(task)),)
-        except (NotThere, argparse.ArgumentTypeError) as error:
+            given = given_tasks("logs", [run, *filter(None, [task])], on)
+        except NotThere as error:
             raise UserError(str(error)) from None
-        first = sorted(tasks, key=lambda each: each.name != found.failed_task)
+        reader = given.reader
+        first = sorted(given.tasks, key=lambda each: each.name != given.run.failed_task)
         # A task that is held after its failure still runs; one that left no record may have failed too.
         return [
             FailedTask(each.name, record, reader.log(each, "user"), reader.log(each, "runtime"))

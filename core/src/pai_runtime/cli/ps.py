@@ -9,11 +9,14 @@ from typing import Any
 
 from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
-from pai_runtime.cli.found_run import FoundRun, find_run
-from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
-from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, is_among_runs, named_run
+from pai_runtime.cli.found_run import FoundRun
+from pai_runtime.cli.given_run import NotThere, engine_for, find_run, not_readable
+from pai_runtime.engines.interface import Engine
+from pai_runtime.runs.names import RUNS, NoSuchRun
+from pai_runtime.runs.provenance import read_provenance, settings
 from pai_runtime.runs.reader import activity
-from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.runs.usage import over_request
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
@@ -21,16 +24,17 @@ from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.task_table import task_table
-from pai_runtime.terminal.times import elapsed
+from pai_runtime.terminal.times import elapsed, moment
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
+    over_request_line,
     retries,
     shown_name,
     task_counts,
 )
 
-_TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
+_TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
 _WATCH_EVERY = 1.0
 
 
@@ -54,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
     try:
-        shown = _here(args.runs) if args.on is None else _on_cluster(args.runs, args.on)
+        shown = _shown(engine_for("ps", args.on), args.runs, args.on)
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
@@ -76,29 +80,23 @@ class _Shown:
     look: Callable[[], FoundRun | Sequence[FoundRun]]
 
 
-def _here(name: str | None) -> _Shown:
-    try:
-        folder = RUNS if name is None else named_run(name)
-    except NoSuchRun as error:
-        raise NotThere(str(error)) from None
-    if name is not None and not os.access(folder, os.R_OK | os.X_OK):
-        raise NotThere(f"{folder} is not a readable directory")
-    return _Shown(str(folder), lambda: find_run(folder) if _is_run(folder) else _runs(folder))
-
-
-def _on_cluster(name: str | None, on: str) -> _Shown:
+def _shown(engine: Engine, name: str | None, on: str | None) -> _Shown:
     if name is not None:
-        reader, run = given_run_on_cluster(name, on)
-        first = [run]
-        return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
-    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
-
-    cluster = given_cluster(on)
-    return _Shown(on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order))
-
-
-def _is_run(folder: Path) -> bool:
-    return os.path.exists(folder / RUN)  # noqa: PTH110 - pathlib's raises where permission is missing
+        try:
+            part = engine.part(name)
+        except NoSuchRun as error:
+            raise NotThere(str(error)) from None
+        if part is None:
+            reader = find_run(engine, name)
+            first = [reader.run()]
+            if isinstance(first[0], Unreadable) and first[0].is_missing:
+                raise not_readable(reader, first[0])
+            return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
+        engine = part
+    return _Shown(
+        (name and str(Path(name))) or on or str(RUNS),
+        lambda: sorted((FoundRun(*each) for each in engine.runs()), key=_order),
+    )
 
 
 def _document(found: FoundRun | Sequence[FoundRun]) -> Any:
@@ -138,20 +136,8 @@ def _watched(found: FoundRun, size: tuple[int, int]) -> tuple[list[str], bool]:
     return frame(reader, run, activity(reader, run), size, colours=colours), run.over
 
 
-def _runs(folder: Path) -> list[FoundRun]:
-    return sorted(map(find_run, _folders(folder)), key=_order)
-
-
 def _list(where: str, runs: Sequence[FoundRun], width: int | None) -> list[str]:
     return _table(runs, width) if runs else [f"no runs in {where}"]
-
-
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield the directories of runs, including runs that were abandoned before they started."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        is_of_somebody = is_among_runs(path) and not os.access(path, os.R_OK | os.X_OK)
-        if path.is_dir() and (is_of_somebody or (path / RUN).exists() or has_traces(path)):
-            yield path
 
 
 def _order(found: FoundRun) -> tuple[bool, float, str]:
@@ -161,21 +147,31 @@ def _order(found: FoundRun) -> tuple[bool, float, str]:
 
 
 def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
-    """Return a table of runs; on a cluster with their users."""
+    """Return a table of runs, with their users if any is known."""
     now = time.time()
     rows = [_TITLES, *(_row(found, now) for found in runs)]
-    if any(found.reader.options for found in runs):
-        users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
+    users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
+    if any(users[1:]):
         rows = [(row[0], user, *row[1:]) for row, user in zip(rows, users, strict=True)]
+    changes = ["SET", *(_set(found) for found in runs)]
+    if any(changes[1:]):
+        rows = [(*row, change) for row, change in zip(rows, changes, strict=True)]
     return table(rows, width)
+
+
+def _set(found: FoundRun) -> str:
+    """Return what the command line of a run has set."""
+    folder = found.reader.folder
+    values = settings(read_provenance(folder)) if folder else {}
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _row(found: FoundRun, now: float) -> tuple[str, ...]:
     path, run = shown_name(found.reader), found.run
     if isinstance(run, Unreadable):
-        return path, "", found.state, "", "", run.reason
+        return path, "", found.state, "", "", "", run.reason
     took = "" if run.lost else elapsed(run.started, run.ended, now)
-    return path, run.job, run.word, took, str(retries(run) or ""), task_counts(run)
+    return path, run.job, run.word, moment(run.started, now), took, str(retries(run) or ""), task_counts(run)
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:
@@ -188,4 +184,6 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
     yield from note_lines(run.tasks)
+    if over := list(over_request(reader, run)):
+        yield over_request_line(over)
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

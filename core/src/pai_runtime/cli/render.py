@@ -5,13 +5,10 @@ import os
 from pathlib import Path
 
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
-from pai_runtime.cli.cluster_job import ClusterJob
-from pai_runtime.cli.given_cluster import given_cluster
-from pai_runtime.cli.manifest_text import manifest_text
+from pai_runtime.cli.engine_job import EngineJob
+from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.engines.cluster import Manifests
-from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
@@ -38,12 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
-    cluster = given_cluster(args.on, args.policy)
+    engine = given_engine(args.on, args.policy)
+    if reason := refusal(engine, "render", args.on):
+        say(reason)
+        return CANNOT_RUN
     try:
-        job = ClusterJob(args.job, args, cluster, problems)
+        job = EngineJob(args.job, args, engine, problems)
         job.run.check(job.plans, problems, ask=False)
         problems.check()
-        manifests = job.run.manifests(job.plans, secret_values(job.job.secrets), name=args.name)
+        rendered = job.run.render(job.plans, job.secrets, name=args.name)
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
@@ -53,18 +53,15 @@ def main(args: argparse.Namespace) -> int:
     report_problems(problems.in_order)
     if args.secrets_manifest is not None:
         try:
-            _write_new(args.secrets_manifest, manifest_text(manifests.secrets))
+            _write_new(args.secrets_manifest, rendered.secret_text)
         except FileExistsError:
             say(f"{args.secrets_manifest} exists; choose another file, or remove it first")
             return CANNOT_RUN
-    elif manifests.secrets:
-        say(f"not shown: {_names(manifests)}; to write them to a file, use --secrets-manifest FILE")
-    write_lines(manifest_text(manifests.objects).removesuffix("\n").split("\n"))
+    elif rendered.secret_names:
+        names = ", ".join(rendered.secret_names)
+        say(f"not shown: {names}; to write them to a file, use --secrets-manifest FILE")
+    write_lines(rendered.text.removesuffix("\n").split("\n"))
     return 0
-
-
-def _names(manifests: Manifests) -> str:
-    return ", ".join(f"{each['kind']} {each['metadata']['name']}" for each in manifests.secrets)
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -1,40 +1,33 @@
-"""``pai-runtime run``: runs all tasks of a job, on this machine unless ``--on`` names a cluster."""
+"""``pai-runtime run``: runs all tasks of a job, on this machine unless ``--on`` names an engine profile."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, Final
 
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
 from pai_runtime.cli.beforehand import refused, short_secrets
-from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
-from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.user import user_name
+from pai_runtime.cli.chosen_tasks import NoSuchTask
+from pai_runtime.cli.engine_job import EngineJob
+from pai_runtime.cli.given_run import given_engine, refusal
+from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.engines.code import check_code, find_code
-from pai_runtime.engines.local.engine import LocalRun
-from pai_runtime.engines.local.environment import is_name
-from pai_runtime.engines.local.reader import LocalRunReader
-from pai_runtime.engines.local.request import IsolationMode, RunRequest
-from pai_runtime.engines.local.run_folder import RunFolder
-from pai_runtime.engines.local.storages import read_storages
-from pai_runtime.engines.view import View
-from pai_runtime.host.policies_in_force import given_host
-from pai_runtime.job.model import Job
-from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.definitions import JobDefinitions
-from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.errors import CannotRun
+from pai_runtime.engines.code import check_code
+from pai_runtime.engines.interface import Engine, Option
+from pai_runtime.engines.local.machine import OPTIONS
+from pai_runtime.runs.errors import CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.task.plan import Plan
-from pai_runtime.terminal.output import report_problems, say
+from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
+from pai_runtime.terminal.following import follow
+from pai_runtime.terminal.live_view import LiveView
+from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
-from pai_runtime.terminal.view import choose_view
-from pai_runtime.terminal.words import short_path
+from pai_runtime.terminal.view import PlainView, can_be_live
+from pai_runtime.terminal.words import command_for, command_on, short_path
+
+_NOTHING: Final = "nothing was started"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,11 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="directory of the run (default: .pai-runs/<job>-<n>); "
         "with --on, for what is read of it while it is followed",
-    )
-    parser.add_argument(
-        "--share",
-        action="store_true",
-        help="let other users of this machine look into the directory of the run, as your umask says",
     )
     add_code(parser)
     parser.add_argument(
@@ -86,163 +74,151 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
-    parser.add_argument(
-        "--isolation",
-        choices=get_args(IsolationMode),
-        help="let each task write to its own directory only (default: auto, if the kernel allows it)",
-    )
-    parser.add_argument(
-        "--env",
-        type=_variable,
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="pass this environment variable of yours to the tasks; repeatable",
-    )
-    parser.add_argument(
-        "--storage",
-        type=_storage,
-        action="append",
-        default=[],
-        metavar="NAME=DIR",
-        help="use a local directory as this storage of the cluster; repeatable",
-    )
-    parser.add_argument(
-        "--storage-config",
-        type=Path,
-        metavar="FILE",
-        help="YAML file that maps names of storages to local directories; --storage takes precedence",
-    )
+
+
+def add_engine_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Add the options of this machine, and those of the engine that a command line names.
+
+    The command has the engine, so that it is opened once. Raises `InvalidInput`.
+    """
+    engine = _named_engine(argv)
+    options = {option.name: option for option in (*OPTIONS, *(engine.options if engine else ()))}
+    for option in options.values():
+        _add_option(parser, option)
+    parser.set_defaults(engine=engine, engine_options=tuple(options.values()))
+
+
+def _named_engine(argv: Sequence[str]) -> Engine | None:
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    add_on(first, "")
+    add_policy(first)
+    try:
+        args, _ = first.parse_known_args(argv)
+    except argparse.ArgumentError:
+        return None  # the parser itself says what is wrong
+    return None if args.on is None else given_engine(args.on, args.policy)
+
+
+def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
+    more: dict[str, Any] = {"help": option.help.replace("%", "%%")}
+    if option.metavar or option.choices:
+        more |= {"metavar": option.metavar or None, "choices": option.choices or None, "type": option.parse}
+        more |= {"action": "append", "default": []} if option.repeatable else {}
+    else:
+        more["action"] = "store_true"
+    parser.add_argument(f"--{option.name}", dest=_destination(option), **more)
+
+
+def _destination(option: Option) -> str:
+    return f"option {option.name}"
 
 
 def main(args: argparse.Namespace) -> int:
-    """Return the job's exit status; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
-    if args.on is not None:
-        from pai_runtime.cli.run_on_cluster import run_on_cluster  # noqa: PLC0415 - local runs need none
-
-        return run_on_cluster(args)
-    if args.detach:
-        say("--detach is for runs on a cluster, which --on names; nothing was started")
+    """Return the job's exit status; 2 if it cannot be run or followed; 0 if a ``--dry-run`` succeeds."""
+    engine: Engine = args.engine or given_engine(None)
+    options = {
+        option.name: value for option in args.engine_options if (value := vars(args)[_destination(option)])
+    }
+    if reasons := list(_refusals(engine, args, options)):
+        for reason in reasons:
+            say(reason)
+        say(_NOTHING)
         return CANNOT_RUN
+    is_live = not args.plain and can_be_live()
+    prints_output = engine.prints_output and not is_live
     try:
-        new = _New(args)
-        try:
-            plans = _plans(new, args)
-            if args.dry_run:
-                return _could_run(new, plans)
-            secrets = secret_values(new.job.secrets)
-            new.run.prepare(plans, secrets)
-        except BaseException:
-            new.discard()
-            raise
-    except (InvalidInput, CannotRun, NoSuchTask) as error:
-        return refused(error, "nothing was started")
-    for text in _beforehand(new, args.task, secrets):
-        new.view.say(text)
-    run, status = new.run.run()
-    new.folder.unlock()
-    for text in summary_lines(new.reader, summarise(new.reader, run)):
-        new.view.say(text)
-    return status
+        job = _job(args, engine, options, prints_output=prints_output)
+        if job is None:
+            return 0
+        reader = _submitted(job, args.on)
+    except MayBeLeft as error:
+        say(f"{error}")
+        return INTERRUPTED if error.interrupted else CANNOT_RUN
+    except (InvalidInput, CannotRun, NoSuchTask, ClusterError) as error:
+        return refused(error, _NOTHING)
+    if args.detach:
+        return _detached(reader)
+    view = LiveView(reader) if is_live else PlainView(reader, shows_output=not prints_output)
+    return _followed(job.job.name, reader, view)
 
 
-def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
-    """Return the plans of the selected tasks, after checking the job.
+def _refusals(engine: Engine, args: argparse.Namespace, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a reason for each option that was given and that the engine does not have."""
+    own = {option.name for option in engine.options}
+    given = [name for name in ("detach", "out", "code", "task", "timeout") if getattr(args, name)]
+    for name in (*given, *options):
+        if reason := refusal(engine, f"--{name}", args.on):
+            yield reason
+        elif name in options and name not in own:
+            yield f"--{name} cannot be used on {args.on}: its engine has no such option"
 
-    Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
+
+def _job(
+    args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], *, prints_output: bool
+) -> EngineJob | None:
+    """Return the job after checking that this engine can run it; None after a dry run.
+
+    Raises `InvalidInput`, `NoSuchTask`, `CannotRun`, `ClusterError`.
     """
     problems = Problems()
-    overrides = given_overrides(args, strict_callbacks=args.strict_callbacks)
-    files = JobFiles(args.job, args.secrets, overrides, new.definitions)
-    planner = plan_job(files, new.host, new.place, problems)
-    plans = planner.plans(*chosen_tasks(new.job, args.task))
-    problems.check()
-    report_problems(problems.in_order)
-    new.check_code()
-    return plans
+    job = EngineJob(
+        args.job, args, engine, problems, options=options, tasks=args.task, prints_output=prints_output
+    )
+    try:
+        for note in check_code(job.code) if job.code else ():
+            say(f"note: {note}")
+        job.run.check(job.plans, problems)
+        problems.check()
+        report_problems(problems.in_order)
+        if not args.dry_run:
+            for text in _beforehand(job, args.task):
+                say(text)
+            return job
+    except BaseException:
+        job.run.discard()
+        raise
+    job.run.discard()
+    where = f" on {args.on}" if args.on else ""
+    say(f"{job.job.name} can be run{where}, with {counted(len(job.plans), 'task', 'tasks')}; {_NOTHING}")
+    return None
 
 
-def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
-    """Do the remaining checks, and remove the directory of the run. Raises `CannotRun`."""
-    new.run.check(plans)
-    new.discard()
-    count = counted(len(plans), "task", "tasks")
-    say(f"{new.job.name} can be run, with {count}; nothing was started")
-    return 0
-
-
-class _New:
-    """A new run, whose attributes are set once the job is loaded and placed."""
-
-    job: Job
-    folder: RunFolder
-    reader: RunReader
-    view: View
-    run: LocalRun
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self._args = args
-        self.host = given_host(args.policy)
-        self.definitions = JobDefinitions(self.host, args.job)
-        written = read_storages(args.storage_config) if args.storage_config else {}
-        self._storages = {**written, **dict(args.storage)}
-
-    def place(self, job: Job) -> Placement:
-        """Create the directory of the run, and decide the placement of its tasks. Raises `CannotRun`."""
-        args = self._args
-        self.job = job
-        self.folder = RunFolder(job, args.out, shared=args.share)
-        self.reader = LocalRunReader(self.folder.path)
-        self.view = choose_view(self.reader, plain=args.plain)
-        left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)
-        self._code = find_code(job, args.code, left_out)
-        wanted = RunRequest(
-            folder=self.folder.path,
-            user=user_name(),
-            view=self.view,
-            timeout=args.timeout,
-            isolation=args.isolation or "auto",
-            storages=self._storages,
-            environment=tuple(args.env),
-            code=self._code,
-            definitions=self.definitions.resolved(),
-        )
-        self.run = LocalRun(job, wanted)
-        return self.run.place()
-
-    def check_code(self) -> None:
-        """Check the code of the job, if any, and report its size. Raises `CannotRun`."""
-        if self._code is not None:
-            for note in check_code(self._code):
-                self.view.say(f"note: {note}")
-
-    def discard(self) -> None:
-        """Remove what was created, if it is empty."""
-        if "folder" in vars(self):
-            self.folder.discard()
-
-
-def _variable(text: str) -> str:
-    """Check the name of a variable. An invalid one is not shown, since it may be a value."""
-    if not is_name(text):
-        raise argparse.ArgumentTypeError(
-            "expected the name of a variable, such as LANG; its value is taken from your environment"
-        )
-    return text
-
-
-def _storage(text: str) -> tuple[str, Path]:
-    """Parse ``NAME=DIR``, the name of a storage and its directory."""
-    name, equals, folder = text.partition("=")
-    if not (name and equals and folder):
-        raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
-    return name, Path(folder)
-
-
-def _beforehand(new: _New, only: Sequence[tuple[str, int | None]], secrets: dict[str, str]) -> Iterator[str]:
-    yield from short_secrets(secrets)
+def _beforehand(job: EngineJob, only: Sequence[tuple[str, int | None]]) -> Iterator[str]:
+    yield from short_secrets(job.secrets)
     if only:
         names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
         yield f"note: only {names} will run; what waits for other tasks waits in vain"
         yield "note: completion policies count only the tasks that run"
-    yield f"running {new.job.name} in {short_path(new.folder.path)}"
+
+
+def _submitted(job: EngineJob, on: str | None) -> RunReader:
+    try:
+        return job.run.submit(job.plans, job.secrets)
+    except ClusterError as error:
+        lists = f"{command_on(on or '', 'ps')} lists the runs"
+        raise MayBeLeft(f"{error}; a run may have been started: {lists}", interrupted=False) from error
+    except BaseException:
+        job.run.discard()
+        raise
+
+
+def _detached(reader: RunReader) -> int:
+    """Print the name of the run alone to standard output, for scripts."""
+    say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
+    write_lines([reader.named])
+    return 0
+
+
+def _followed(job: str, reader: RunReader, view: LiveView | PlainView) -> int:
+    where = f"in {short_path(reader.folder)}" if reader.folder else f"on {reader.on} as {reader.named}"
+    view.say(f"running {job} {where}{'; Ctrl-C leaves it running' if reader.goes_on else ''}")
+    try:
+        run, status = follow(reader, view)
+    except ClusterError as error:
+        say(f"{error}; the run goes on: {command_for(reader, 'ps')}")
+        return CANNOT_RUN
+    for text in summary_lines(reader, summarise(reader, run)) if run.over else ():
+        view.say(text)
+    if missing := view.missing_output():
+        view.say(missing)
+    return status

@@ -6,27 +6,30 @@ from typing import Any
 from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.provenance import read_provenance, settings
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.usage import usage_in
 from pai_runtime.terminal.words import last_line
 
 
 def summary(found: FoundRun) -> dict[str, Any]:
     """Return a run as an entry of a list."""
-    run, named = found.run, {"run" if found.reader.options else "folder": found.reader.named}
+    run, named = found.run, {"folder" if found.reader.folder else "run": found.reader.named}
     if isinstance(run, Unreadable):
         return {**named, "state": found.state, "reason": run.reason}
     return {
         **named,
-        **({"user": run.user} if found.reader.options else {}),
+        **({"user": run.user} if run.user else {}),
         "job": run.job,
         "state": found.state,
-        **({"stopping": run.stopping, "queued": run.queued} if found.reader.options else {}),
+        **({"stopping": run.stopping, "queued": run.queued} if run.user else {}),
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,
         "taskStates": Counter(run.state_of(task) for task in run.tasks),
         "failedCallbacks": sum(task.failed_callbacks for task in run.tasks),
+        "set": settings(read_provenance(found.reader.folder)) if found.reader.folder else {},
     }
 
 
@@ -41,6 +44,7 @@ def details(found: FoundRun) -> dict[str, Any]:
 
 
 def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None) -> dict[str, Any]:
+    usage = usage_in(reader.exit_record(task)) if task.over else None
     return {
         "role": task.role,
         "index": task.index,
@@ -54,10 +58,11 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "since": progress.since if progress else None,
         "heldUntil": progress.held_until if progress else None,
         "release": progress.release if progress else None,
-        **({"node": task.node, "note": task.note} if reader.options else {}),
+        **({"node": task.node, "note": task.note} if run.user else {}),
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,
         "callbackFailures": _callback_failures(reader, task),
+        "usage": usage.to_json() if usage else None,
     }
 
 

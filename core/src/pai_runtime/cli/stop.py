@@ -1,25 +1,41 @@
-"""``pai-runtime stop``: cancels a run, from any terminal."""
+"""``pai-runtime stop``: cancels runs, from any terminal."""
 
 import argparse
 
-from pai_runtime.cli.arguments import add_run
+from pai_runtime.cli.arguments import ON_HELP, RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, given_run
+from pai_runtime.runs.names import LATEST
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.state import Run
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_run(parser)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: latest); repeatable")
+    add_on(parser, ON_HELP)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Return exit status 0, also for a run that has ended; 2 if there is none, or it cannot be stopped."""
-    try:
-        reader, run = given_run(args.run, args.on)
-    except NotThere as error:
-        say(f"{error}")
-        return CANNOT_RUN
+    """Return exit status 0, also for runs that have ended; 2 if one is none, or cannot be stopped.
+
+    All others are stopped then, too.
+    """
+    status = 0
+    found: dict[str, tuple[RunReader, Run]] = {}
+    for name in args.runs or [LATEST]:  # all first: which one is the latest may change
+        try:
+            reader, run = given_run("stop", name, args.on)
+        except NotThere as error:
+            say(f"{error}")
+            status = CANNOT_RUN
+        else:
+            found[reader.named] = reader, run
+    return max([status, *(_stop(reader, run) for reader, run in found.values())])
+
+
+def _stop(reader: RunReader, run: Run) -> int:
     if run.over:
         say(f"{reader.named} has ended already: {run.state}")
         return 0

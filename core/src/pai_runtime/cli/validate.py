@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     if args.platform and args.on is not None:
         say("--for and --on cannot be used together")
         return CANNOT_RUN
-    checked = _here(args) if args.on is None else _on_cluster(args)
+    checked = _anywhere(args) if args.on is None else _on_engine(args)
     documents = []
     for job in args.jobs:
         problems = checked(job)
@@ -85,7 +85,7 @@ def _report(job: Path, problems: Sequence[Problem]) -> None:
         write_lines([f"{job} is valid"])
 
 
-def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
+def _anywhere(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     """Return a function that checks a job file independently of where it will run."""
     host, user = given_host(args.policy), user_name()
 
@@ -106,22 +106,25 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     return checked
 
 
-def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
-    """Return a function that checks a job file for a cluster.
+def _on_engine(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
+    """Return a function that checks a job file for the engine of a profile.
 
     It raises `ClusterError` if that cannot be asked.
     """
-    from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
-    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
+    from pai_runtime.cli.engine_job import EngineJob  # noqa: PLC0415 - not without an engine
+    from pai_runtime.cli.given_run import given_engine  # noqa: PLC0415 - as above
 
-    cluster = given_cluster(args.on, args.policy)
+    engine = given_engine(args.on, args.policy)
 
     def checked(path: Path) -> Sequence[Problem]:
         problems = Problems()
         try:
             with problems.caught():
-                job = ClusterJob(path, args, cluster, problems)
-                job.run.check(job.plans, problems)
+                job = EngineJob(path, args, engine, problems)
+                try:
+                    job.run.check(job.plans, problems)
+                finally:
+                    job.run.discard()
         except CannotRun as error:
             problems.add(Problem("cannot-run", str(error)))
         return problems.in_order

@@ -3,29 +3,33 @@
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.contract import ENGINE, raised
 from pai_runtime.engines.profiles import Profile, find_profile
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.guard import Guard
 from pai_runtime.host.host import Host, Unavailable
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.interface import Engine
 
 
-def open_cluster(name: str, host: Host) -> "Cluster":
-    """Return the cluster that the profile of this name describes, without contacting it.
+def open_engine(name: str, host: Host) -> "Engine":
+    """Return the engine that the profile of this name describes, without contacting anything.
 
     Raises `InvalidInput`.
     """
     profile = find_profile(name)
     try:
         plugin = _engine(profile, host)
-        cluster: Cluster | None = host.call(plugin, "pai_engine", profile=profile)
+        opened = host.call(plugin, "pai_engine", profile=profile)
     except (Unavailable, PluginError) as error:
         raise _fault(profile, str(error)) from error
-    if cluster is None:
-        raise _fault(profile, f"{plugin.label} opens no cluster: its hook pai_engine returned nothing")
-    return cluster
+    try:
+        engine: Engine = Guard(plugin, raised).guarded(opened, ENGINE)
+    except TypeError as error:
+        raise _fault(profile, f"{plugin.label}, hook pai_engine: {error}") from None
+    return engine
 
 
 def _engine(profile: Profile, host: Host) -> Plugin:

@@ -12,7 +12,7 @@ from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.installed import plugin_codes
 from pai_runtime.host.metadata import entry_points, normalized
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.task.record import record
+from pai_runtime.task.record import field, record
 
 if TYPE_CHECKING:
     from pai_runtime.host.metadata import Origin
@@ -25,11 +25,13 @@ _MOST_FAULTS = 20
 
 @record(frozen=True)
 class PluginCommand:
-    """A command that a plugin adds to ``pai-runtime``."""
+    """A command that a plugin adds to ``pai-runtime``; in the help, in a `group` and with an `example`."""
 
     name: str
     module: str
     summary: str
+    group: str = ""
+    example: str = ""
 
 
 @record(frozen=True)
@@ -47,7 +49,8 @@ class Manifest:
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
     prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
-    in a task of root's, without ``CAP_``. `job_format` is the schema of the documents that it reads as jobs,
+    in a task of root's, without ``CAP_``. `ports` are how many ports a task that uses it has by label, where
+    its role does not request them. `job_format` is the schema of the documents that it reads as jobs,
     None if there are none. `engine` is what engine profiles call it; empty if it is none.
     """
 
@@ -62,6 +65,7 @@ class Manifest:
     capabilities: tuple[str, ...] = ()
     job_format: Mapping[str, Any] | None = None
     engine: str = ""
+    ports: Mapping[str, int] = field(default_factory=dict)
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -215,6 +219,7 @@ def read_manifest(code: Code, location: Path, id_: str) -> tuple[Manifest, str |
         capabilities=tuple(data.get("capabilities", ())),
         job_format=data.get("jobFormat"),
         engine=data.get("engine", ""),
+        ports=data.get("ports", {}),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))

@@ -34,7 +34,8 @@ def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
         check_parameters(plugin, example, problems, located_in(file))
         for problem in problems.in_order:
             yield f"example {number} does not match the schema: {problem.text}"
-    use = Use(plugin.id, "example", {}, failure_policy="fail", source=file, roles=(_TASK.role,))
+    roles = (_TASK.role,)
+    use = Use(plugin.id, "example", {}, failure_policy="fail", source=file, roles=roles, plugin_roles=roles)
     questions = [Question(plugin, replace(use, parameters=example), [_TASK]) for example in examples]
     imported, *answers = ask(host, [Question(plugin, use, []), *questions])
     if isinstance(imported, PluginError):

@@ -1,6 +1,6 @@
 """Loading of a job file, with all of its problems at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,12 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job, build_task
 from pai_runtime.job.folded_commands import warn_of_folded_commands
-from pai_runtime.job.model import Job, RoleUses, is_reference
+from pai_runtime.job.model import Job, RoleUses, TaskRole, is_reference
 from pai_runtime.job.no_effect import warn_of_no_effect
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
+from pai_runtime.job.peer_variables import warn_of_unknown_tasks
 from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.job.ports import port_counts
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_circles, check_rules
 from pai_runtime.job.secrets import check_size, masks
@@ -57,7 +59,9 @@ def load_job(
     warn_of_no_effect(job, plugins, problems)
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
-    return _completed(job, _position(secrets) or in_job, plugins, problems)
+    job = _completed(job, _position(secrets) or in_job, plugins, problems)
+    warn_of_unknown_tasks(job, problems)
+    return job
 
 
 def load_task(
@@ -109,10 +113,19 @@ def resolved(references: References, plugins: JobPlugins) -> Job:
     has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
     storage_plugin = plugins.for_storages() if has_storages else ""
     uses: dict[str, RoleUses] = {}
+    roles: dict[str, TaskRole] = {}
     for name, role in job.roles.items():
         resolver = RoleResolver(references, role, storage_plugin)
         uses[name] = RoleUses(tuple(resolver.uses()), resolver.command())
-    return replace(job, uses=uses)
+        roles[name] = _with_ports(role, (plugins.ports(use.plugin) for use in uses[name].uses))
+    return replace(job, uses=uses, roles=roles)
+
+
+def _with_ports(role: TaskRole, declared: Iterable[Mapping[str, int]]) -> TaskRole:
+    """Return the role with the ports that its plugins declare, the last ones: others stay the same."""
+    own = port_counts(role)
+    more = {label: count for each in declared for label, count in each.items() if label not in own}
+    return replace(role, ports={**own, **more}) if more else role
 
 
 def _read_secrets(given: Path | Value | None) -> Mapping[str, Value]:

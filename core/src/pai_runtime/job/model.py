@@ -182,13 +182,14 @@ class Job:
 
     `secrets` are the job's own, completed or overridden by those of a secrets file. `environment` names
     variables that tasks get from whoever runs them here. `hold` is for how many seconds a failed task is
-    kept. With `gang`, all tasks start together, and none is retried on its own. `code` is a directory,
-    relative to the job file. `first_ports` maps labels to ports for each role; see `pai_runtime.job.ports`.
-    `nounset` is an option of the user's shell. With `strict_callbacks`, a callback that fails after the
-    command fails the task. With `hides_secrets`, the file has ``******`` in the place of its secrets, as the
-    platform returns it. `aliases` are names for prerequisites from outside the job file; once these are in
-    the job, no name means an alias. `storages` are mounted by every task, `uses` has the uses and the command
-    of each role. `value` is the whole document.
+    kept, and `timeout` after how many an attempt of a task is ended; 0 means never. With `gang`, all tasks
+    start together, and none is retried on its own. `code` is a directory, relative to the job file.
+    `first_ports` maps labels to ports for each role; see `pai_runtime.job.ports`. `nounset` is an option of
+    the user's shell. With `strict_callbacks`, a callback that fails after the command fails the task. With
+    `hides_secrets`, the file has ``******`` in the place of its secrets, as the platform returns it.
+    `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
+    an alias. `storages` are mounted by every task, `uses` has the uses and the command of each role. `value`
+    is the whole document.
     """
 
     value: Value
@@ -206,6 +207,7 @@ class Job:
     environment: tuple[str, ...]
     gang: bool
     hold: float
+    timeout: float
     code: Value | None
     nounset: bool
     strict_callbacks: bool

@@ -1,6 +1,6 @@
 """What a job has to know of plugins, as their manifests declare it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
@@ -20,14 +20,16 @@ class StorageFields:
 class JobPlugins:
     """Lookups of plugins by their purpose; plugins are consulted only as far as the job needs them.
 
-    `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
-    one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that
-    has callbacks and names no plugin. `namesake` is the short name of the plugin that is called so, in
-    whatever case, if there is one. `in_version_2` gives the job of a document without ``protocolVersion``
-    whose format a plugin knows, and any other document as it is. It raises `InvalidInput`.
+    `storage_fields` of a plugin's id is None for one that is not for storage; `ports` of an id are how many
+    ports a task that uses it has by label. `for_storages` is the id of the one for what ``extras.storages``
+    and ``requireStorages`` list, `for_callbacks` that of a prerequisite that has callbacks and names no
+    plugin. `namesake` is the short name of the plugin that is called so, in whatever case, if there is one.
+    `in_version_2` gives the job of a document without ``protocolVersion`` whose format a plugin knows, and
+    any other document as it is. It raises `InvalidInput`.
     """
 
     storage_fields: Callable[[str], StorageFields | None]
+    ports: Callable[[str], Mapping[str, int]]
     for_storages: Callable[[], str]
     for_callbacks: Callable[[], str]
     namesake: Callable[[str], str | None]

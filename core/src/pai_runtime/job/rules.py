@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, listed, unexpected
+from pai_runtime.document.problems import Problem, Problems, Suggestions, listed, unexpected
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
@@ -19,6 +19,18 @@ _LIKELY_MISSPELT: Final = {
     "plugin": "plugin",
 }
 """A prerequisite may have properties of any name, so only what is hardly a property is refused."""
+
+_OF_PREREQUISITES: Final = (
+    "type",
+    "plugin",
+    "plugin_params",
+    "parameters",
+    "callbacks",
+    "require",
+    "requireStorages",
+    "failurePolicy",
+)
+"""Fields that have an effect: what looks like one that is missing is warned of."""
 
 _LIKELY_MISSPELT_IN_IMAGE: Final = {
     **_LIKELY_MISSPELT,
@@ -178,10 +190,22 @@ def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
             problems.add(
                 Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)
             )
+        elif not is_image and (meant := _likely(key, prerequisite.value, problems.suggestions)):
+            message = "this is a property of the prerequisite, for references, and has no effect"
+            where = value.key_position, value.field
+            problems.add(Problem("unknown-field", message, *where, suggestion=meant, severity="warning"))
         elif is_image and key not in _OF_IMAGES and prerequisite.value.get("uri"):
             message = "has no effect on a docker image, and OpenPAI refuses the job for it"
             where = value.key_position, value.field
             problems.add(Problem("unknown-field", message, *where, severity="warning"))
+
+
+def _likely(key: str, prerequisite: Value, suggestions: Suggestions) -> str | None:
+    """Return the field that a property was probably meant to be, if that is not there."""
+    if key in _OF_PREREQUISITES:
+        return None
+    meant = suggestions.near_miss(key, _OF_PREREQUISITES)
+    return meant if meant and meant[0] == key[0].lower() and not prerequisite.get(meant) else None
 
 
 def check_circles(job: Job, problems: Problems) -> None:

@@ -14,6 +14,7 @@ from pai_runtime.job.model import Job, JobUse, TaskRole
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import FOLDERS_VARIABLE, conflict
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
+from pai_runtime.task.exit_codes import TIMEOUT
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     PLATFORM,
@@ -232,9 +233,10 @@ class Draft:
             services=tuple(self._services),
             mounts=tuple(self._mounts),
             exit_rules=tuple(self._exit_rules),
-            permanent_codes=tuple(sorted(self._permanent_codes)),
+            permanent_codes=tuple(sorted(self._permanent_codes | ({TIMEOUT} if job.timeout else set()))),
             listed_codes=self._environment.placement.listed_codes,
             hold=job.hold,
+            timeout=job.timeout,
             gang=job.gang,
             strict_callbacks=job.strict_callbacks,
             command=command or self._command,

@@ -4,15 +4,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.definitions import Definitions, NoDefinition
+from pai_runtime.definitions import Definition, Definitions, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.document.value import Value
 from pai_runtime.host.blame import PluginError
+from pai_runtime.host.guard import Contract, Guard, of_type
 from pai_runtime.host.host import Host, Unavailable
 
 BUILT_IN: Final = "com.microsoft.pai.runtimeplugin.definitions"
 """The id of the plugin that comes with the runtime, in the distribution ``pai-definitions``."""
 _HOOK: Final = "pai_definitions"
+_DEFINITIONS: Final = Contract(
+    Definitions,
+    {
+        "find": of_type(Definition),
+        "completed": of_type(Mapping),
+        "rendered": of_type(Value),
+        "resolved": of_type(str),
+    },
+    (InvalidInput, NoDefinition),
+)
+"""What the object that the hook returns has to be."""
+
+
+def _raised(error: PluginError) -> InvalidInput:
+    return InvalidInput([Problem("plugin-error", str(error))])
 
 
 class JobDefinitions:
@@ -37,7 +53,7 @@ class JobDefinitions:
             install = "" if error.installed else "; to install it: pip install pai-definitions"
             raise NoDefinition("definition-unavailable", f"{error}{install}") from None
         try:
-            opened: Definitions | None = host.call(
+            found = host.call(
                 plugin,
                 _HOOK,
                 job=self._job,
@@ -46,9 +62,13 @@ class JobDefinitions:
                 refusal=host.location_refusal,
             )
         except PluginError as error:
-            raise InvalidInput([Problem("plugin-error", str(error))]) from error
-        if opened is None:
+            raise _raised(error) from error
+        if found is None:
             raise NoDefinition("definition-unavailable", f"{plugin.label} finds none here")
+        try:
+            opened: Definitions = Guard(plugin, _raised).guarded(found, _DEFINITIONS)
+        except TypeError as error:
+            raise _raised(PluginError(plugin, f"hook {_HOOK}", str(error))) from None
         self._opened = opened
         return opened
 

@@ -1,6 +1,6 @@
 """The way from a job file to its plans, which all commands share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +62,9 @@ def job_plugins(host: Host) -> JobPlugins:
         storage = host.installed[id_][0].manifest.storage if id_ in host.installed else None
         return StorageFields(storage.name, storage.mount_path) if storage else None
 
+    def ports(id_: str) -> Mapping[str, int]:
+        return host.installed[id_][0].manifest.ports if id_ in host.installed else {}
+
     @cache
     def first(what: str, is_for: Callable[[Manifest], bool]) -> str:
         """Return the id of the first usable plugin for this; for messages, else a refused one or `what`."""
@@ -78,6 +81,7 @@ def job_plugins(host: Host) -> JobPlugins:
 
     return JobPlugins(
         storage_fields,
+        ports,
         for_storages=lambda: first("for extras.storages and requireStorages", _is_for_storages),
         for_callbacks=lambda: first("for callbacks", _is_for_callbacks),
         namesake=namesake,

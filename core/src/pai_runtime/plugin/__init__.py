@@ -31,6 +31,7 @@ from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
 from pai_runtime.plugin.init_container import InitContainer
 from pai_runtime.plugin.output import FailedTask, Output, TaskLog
+from pai_runtime.plugin.peers import task_variables
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.task.analysis import Analysis
@@ -77,6 +78,7 @@ __all__ = [
     "read_logs",
     "read_yaml",
     "retry_after",
+    "task_variables",
     "with_user_and_job",
 ]
 

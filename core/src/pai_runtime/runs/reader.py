@@ -1,10 +1,14 @@
 """The interface by which commands read a run of any engine, and act on it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.restarts import restarts
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.record import record
 
@@ -26,6 +30,7 @@ class TaskVariables:
     missing: str = ""
 
 
+@runtime_checkable
 class LogReader(Protocol):
     """A reader of one log of a task, across its rotated files; `name` is how messages refer to it.
 
@@ -57,38 +62,46 @@ class LogReader(Protocol):
         """Close the log; it must not be read afterwards."""
 
 
-class RunReader(Protocol):
-    """A run as its engine knows it now.
+class RunReader(ABC):
+    """A run as its engine knows it now, and what can be done with it.
 
-    `named` is how commands refer to it: the path of its directory, or its name on a cluster. `options` are
-    the further words of a command line that names it, such as ``--on`` and the cluster's profile; empty for a
-    run on this machine. Methods that have to ask a cluster raise `ClusterError` if it cannot be asked.
+    `named` is how commands refer to it, and `on` the engine profile by which; that is empty for a run on this
+    machine. `folder` is the directory that the run is, if it is one. `goes_on` says that it goes on if nobody
+    follows it. Methods that have to ask a cluster raise `ClusterError` if it cannot be asked.
     """
 
     named: str
-    options: tuple[str, ...]
+    on: str = ""
+    folder: Path | None = None
+    goes_on: bool = True
 
+    @abstractmethod
     def run(self) -> Run | Unreadable:
         """Return the run with all its tasks."""
 
+    @abstractmethod
     def progress(self, task: RunTask) -> Progress | None:
         """Return what a task is doing, or did last; None if unknown."""
 
+    @abstractmethod
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
         """Return the exit record of a task; empty if there is none, or it is unreadable."""
 
+    @abstractmethod
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
         """Open a log of a task at the oldest byte that is kept, whether it exists yet or not.
 
         `attempt` selects the log of an earlier attempt, counted from 0; None is the last attempt.
         """
 
+    @abstractmethod
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the content of a task's ``variables.json``.
 
         Raises OSError, or ValueError if it is invalid.
         """
 
+    @abstractmethod
     def cancel(self) -> str:
         """Cancel the run. Raises OSError if that fails.
 
@@ -96,18 +109,56 @@ class RunReader(Protocol):
         now``, or an empty string.
         """
 
-    def remove(self) -> None:
-        """Remove a run that is over, with all that is kept of it anywhere.
+    @abstractmethod
+    def remove(self) -> int | None:
+        """Remove a run that is over, with all that is kept of it anywhere; return its size, if known.
 
-        Raises `CannotRemove` if that fails.
+        The size is in bytes. Raises `CannotRemove` if that fails.
         """
 
+    @abstractmethod
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in a task that runs or is held, and return its exit status. Raises `CannotEnter`.
 
         It has the task's files, variables and working directory, and our standard streams; without `argv` it
         is a shell. It ends with the task at the latest.
         """
+
+    def ended(self, run: Run | Unreadable) -> float | None:
+        """Return when a run, as `run` gave it, has ended; None if it has not, or that is unknown."""
+        return run.ended if isinstance(run, Run) and run.over else None
+
+    def follow(self, say: Callable[[str], None]) -> None:  # noqa: B027 - nothing is to be done for most
+        """Begin to follow the run, until `close`.
+
+        What the engine has to say of that meanwhile, it may `say` in `run` and `wait`.
+        """
+
+    def interrupt(self, number: int) -> None:  # noqa: ARG002 - for those who record it
+        """Cancel a run that does not `goes_on`, because of a stop signal of this number; at once if again.
+
+        Called by the handler of the signal.
+        """
+        self.cancel()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something of a followed run may have changed, at most `seconds`."""
+        time.sleep(seconds)
+
+    def is_away(self) -> bool:
+        """Return whether a cluster does not answer at present, so that `run` may be out of date."""
+        return False
+
+    def is_settled(self) -> bool:
+        """Return whether nothing more will come of a run that is over: logs, or how its tasks ended."""
+        return True
+
+    def news(self, before: Run, now: Run) -> Iterable[str]:
+        """Return a line for each restart between two states of the run, for who follows it."""
+        return restarts(before, now)
+
+    def close(self) -> None:  # noqa: B027 - as above
+        """End what was begun to follow the run."""
 
 
 def activity(reader: RunReader, run: Run) -> Activity:

@@ -156,9 +156,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """The reason why the run in a directory cannot be read."""
+    """The reason why a run cannot be read, and whether that is because there is none."""
 
     reason: str
+    is_missing: bool = False
 
 
 def read_run(folder: Path) -> Run | Unreadable:

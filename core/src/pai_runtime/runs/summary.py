@@ -7,6 +7,7 @@ from typing import Any
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.runs.usage import Usage, over_request
 from pai_runtime.task.plan import EXIT_EVENTS
 from pai_runtime.task.runtime_log import text_of
 
@@ -60,7 +61,8 @@ class Summary:
     """A run that has ended, summarised.
 
     `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
-    restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks.
+    restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks,
+    `over_request` those that took more memory than they request.
     """
 
     run: Run
@@ -69,6 +71,7 @@ class Summary:
     restarted: Mapping[str, int]
     services: tuple[Service, ...]
     callbacks: tuple[Callbacks, ...]
+    over_request: tuple[tuple[RunTask, Usage], ...] = ()
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
@@ -87,6 +90,7 @@ def summarise(reader: RunReader, run: Run) -> Summary:
         restarted=restarted,
         services=tuple(_services(reader, run)),
         callbacks=tuple(_callbacks(reader, run)),
+        over_request=tuple(over_request(reader, run)),
     )
 
 

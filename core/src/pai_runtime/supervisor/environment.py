@@ -81,7 +81,7 @@ class Environment:
             self._is_kept = False
 
     def keep(self) -> None:
-        """Write down the source of each variable for ``pai-runtime explain``, without secrets.
+        """Write down the source of each variable for ``pai-runtime variables``, without secrets.
 
         Values from the outside are left out, since which of them are secret is unknown.
         """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.supervisor.user_log import LinesInTurn, UserLog
 from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES
+from pai_runtime.task.log_file import LogFile, TimedLogFile
 from pai_runtime.task.masking import Masker, Masks
 from pai_runtime.task.runtime_log import PRINTED, line_prefix
 

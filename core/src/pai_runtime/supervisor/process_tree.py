@@ -9,7 +9,7 @@ from pai_runtime.task.own_process import prctl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
@@ -55,9 +55,51 @@ def kill_all_others() -> bool:
     return True
 
 
+def descendants(ancestor: int) -> list[int]:
+    """Return the process ids of all below a process, zombies included."""
+    found: list[int] = []
+    waiting = [ancestor]
+    while waiting:
+        children = _listed_children(waiting.pop())
+        if children is None:
+            return _scanned_descendants(ancestor)
+        found += children
+        waiting += children
+    return found
+
+
+def _listed_children(parent: int) -> list[int] | None:
+    """Return the children of all threads of a process; None if this kernel does not list them."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{thread}/children", "rb", buffering=0) as file:
+                found += map(int, file.read(1 << 16).split())
+    except FileNotFoundError:
+        # It may have ended meanwhile; the list of our own thread is there, if the kernel has any.
+        return found if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else None
+    except OSError:
+        pass
+    return found
+
+
+def _scanned_descendants(ancestor: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid, parent in _parents():
+        children.setdefault(parent, []).append(pid)
+    found = list(children.get(ancestor, ()))
+    for pid in found:
+        found += children.get(pid, ())
+    return found
+
+
 def _children_of(parent: int) -> list[int]:
     """Return the process ids of the children of `parent`, zombies included."""
-    children = []
+    return [pid for pid, above in _parents() if above == parent]
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Yield all process ids that can be seen, each with that of its parent."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
@@ -65,6 +107,4 @@ def _children_of(parent: int) -> list[int]:
                     ppid = int(file.read().rpartition(b")")[2].split()[1])
             except OSError:
                 continue
-            if ppid == parent:
-                children.append(int(name))
-    return children
+            yield int(name), ppid

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pai_runtime.supervisor.oom import OomKills
     from pai_runtime.supervisor.services import Services
     from pai_runtime.supervisor.task import Task
+    from pai_runtime.supervisor.usage import Usage
     from pai_runtime.task.analysis import Analysis
     from pai_runtime.task.outcome import CallbackFailure, Result
     from pai_runtime.task.plan import Command, Service, Step, UseRecord
@@ -38,6 +39,7 @@ class TaskRunner:
         self._environment = Environment(task)
         self._services: Services | None = None
         self._oom_kills: OomKills | None = None
+        self._usage: Usage | None = None
         self._is_begun = False
         if task.options.sessions_fd is not None:
             from pai_runtime.supervisor.sessions import Sessions
@@ -110,7 +112,7 @@ class TaskRunner:
             message=logs.masks.mask(result.message) or None,
             phrase=result.analysis and logs.masks.mask(result.analysis.phrase),
         )
-        text = exit_record(result, (), logs.tails(), logs.masks.mask)
+        text = exit_record(result, (), logs.tails(), logs.masks.mask, usage=self._used())
         try:
             folder.write(f".{RECORD}", text, sync=False)
             folder.move(f".{RECORD}", folder, RECORD)
@@ -153,7 +155,7 @@ class TaskRunner:
 
         self._environment.keep()
         logs = self._task.logs
-        text = exit_record(result, failures, logs.tails(), logs.masks.mask)
+        text = exit_record(result, failures, logs.tails(), logs.masks.mask, usage=self._used())
         for fault in write_record(self._task.folder, text, self._task.options):
             self._task.say(f"[WARNING] {fault}")
 
@@ -197,6 +199,18 @@ class TaskRunner:
         """Do deferred work that neither a step nor the command has to wait for."""
         self._environment.keep()
         self._count_oom_kills()
+        if self._usage is None:
+            from pai_runtime.supervisor.usage import Usage
+
+            self._usage = Usage(self._task.loop)
+
+    def _used(self) -> dict[str, Any]:
+        """Return what the task has used, and requests; empty if nothing of it has run."""
+        if self._usage is None:
+            return {}
+        from pai_runtime.supervisor.usage import requested
+
+        return {**self._usage.measured(), "requested": requested(self._task.plan)}
 
     def _count_oom_kills(self) -> OomKills:
         if self._oom_kills is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+from pai_runtime.task.stop_signals import STOP_SIGNALS, on_stop_signals
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
     from types import FrameType
 
     from pai_runtime.task.vocabulary import StopReason
@@ -15,21 +16,6 @@ else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 FOREVER = float("inf")
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Install `handler` for each of `STOP_SIGNALS`, except for a SIGHUP that ``nohup`` ignores."""
-    for number in STOP_SIGNALS:
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def ignore_stop_signals() -> None:
-    """Ignore `STOP_SIGNALS` from now on: for a process whose exit status is decided, until it has ended."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 class Stop:
@@ -44,11 +30,16 @@ class Stop:
         self.signal: int | None = None
         self.at_once = False
         self._told_at = FOREVER
-        self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
+        self._began = time.monotonic()
+        self._timeout_at = self._began + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
         on_stop_signals(self._tell)
         # Whoever starts us blocks them, so that none is lost before we listen.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+    def limit(self, timeout: float) -> None:
+        """Apply another timeout, in seconds from the start; the shorter one takes precedence."""
+        self._timeout_at = min(self._timeout_at, self._began + timeout)
 
     def reason(self) -> StopReason | None:
         """Return the reason to stop, the earlier one if there are two; None if there is none yet."""

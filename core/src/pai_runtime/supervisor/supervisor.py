@@ -42,6 +42,8 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
         inputs = read_inputs(folder, options)
     except (OSError, ValueError, RecursionError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder.where} cannot be run: {error}", options)
+    if inputs.plan.timeout:
+        stop.limit(inputs.plan.timeout)
     try:
         task = set_up(inputs, folder, stop)
     except (OSError, CannotStart) as error:
@@ -114,6 +116,7 @@ def _load_the_end(plan: Plan) -> None:
     """Import what the end of this task needs: the task may remove our files, as on a pod's volume."""
     import pai_runtime.supervisor.oom
     import pai_runtime.supervisor.recording
+    import pai_runtime.supervisor.usage
     import pai_runtime.task.removal
 
     if plan.steps_of("analysis"):
@@ -139,5 +142,6 @@ def load_all() -> None:
     import pai_runtime.supervisor.resuming
     import pai_runtime.supervisor.services
     import pai_runtime.supervisor.sessions
+    import pai_runtime.supervisor.usage
     import pai_runtime.task.removal
     import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these

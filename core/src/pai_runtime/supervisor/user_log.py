@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from pai_runtime.supervisor.log_file import LogFile
     from pai_runtime.task.console import Console
+    from pai_runtime.task.log_file import LogFile
     from pai_runtime.task.masking import Masker
 
     class Target(Protocol):

@@ -54,12 +54,13 @@ def exit_record(
     tails: tuple[str, str] = ("", ""),
     mask: Callable[[str], str] = str,
     lost: int = 0,
+    usage: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the exit record of a task as YAML, of at most `MOST_BYTES`.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
     last lines of the user's and of the runtime's log, if the task did not end well. `lost` is the number of
-    failed callbacks of which nothing more is known.
+    failed callbacks of which nothing more is known. `usage` is what the task has used, and what it requests.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
@@ -68,6 +69,7 @@ def exit_record(
         "originUserExitCode": result.user_code,
         "signal": result.signal,
         "decidedAt": _timestamp(result.decided_at),
+        **({"usage": usage} if usage else {}),
     }
     if result.message:
         record["message"] = _first(mask(result.message), _MESSAGE_BYTES)

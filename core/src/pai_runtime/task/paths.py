@@ -16,6 +16,9 @@ BUNDLED_CERTIFICATES = f"{BUNDLE}/ssl/cert.pem"
 CONFIG, CODE, SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
 """What an engine mounts for the init container."""
 
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""The directory with the token of a pod's service account and the API server's CA certificate."""
+
 TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
 """Where Kubernetes reads the exit record of a task container."""
 

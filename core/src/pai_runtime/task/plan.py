@@ -216,6 +216,7 @@ class Plan:
     `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
+    `timeout` says after how many seconds the task is ended; 0 means never.
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
     `listed_codes` are those that its platform knows, if it misreads all others; None: any may be told.
@@ -236,6 +237,7 @@ class Plan:
     mounts: tuple[PlannedMount, ...] = ()
     exit_rules: tuple[PlannedRule, ...] = ()
     hold: float = 0
+    timeout: float = 0
     gang: bool = True
     strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
@@ -295,6 +297,7 @@ class Plan:
             "gang": self.gang,
             "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
+            **({"timeout": self.timeout} if self.timeout else {}),
             **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
             **({} if self.listed_codes is None else {"listedCodes": list(self.listed_codes)}),
             **({"refused": list(self.refused)} if self.refused else {}),
@@ -326,6 +329,7 @@ class Plan:
                 mounts=tuple(map(_mount_from_json, document["mounts"])),
                 exit_rules=tuple(PlannedRule(**planned) for planned in document["exitRules"]),
                 hold=document["hold"],
+                timeout=document.get("timeout", 0),
                 gang=document["gang"],
                 strict_callbacks=document["strictCallbacks"],
                 warnings=tuple(document["warnings"]),
@@ -380,6 +384,7 @@ _SHAPE: Any = {
     ],
     "exitRules": [{"use": _NUMBER, "rule": _ANY}],
     "hold": _SECONDS,
+    "timeout": _SECONDS,
     "warnings": _TEXTS,
     "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
     "permanentCodes": [_NUMBER],

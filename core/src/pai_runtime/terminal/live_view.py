@@ -27,8 +27,6 @@ _MOST_AT_END = 16 * 1024 * 1024
 class LiveView:
     """A view with the status as a block at the end of the terminal, above which the tasks' output scrolls."""
 
-    shows_output = True
-
     def __init__(self, reader: RunReader, terminal: int = 1) -> None:
         self._reader = reader
         self._block = Block(terminal)

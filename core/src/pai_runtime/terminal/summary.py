@@ -10,7 +10,7 @@ from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import command_for, counts, shown_name, some, tail
+from pai_runtime.terminal.words import command_for, counts, over_request_line, shown_name, some, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -23,7 +23,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     failed = sum(each.count for each in summary.callbacks)
     callbacks = f", but {counted(failed, 'callback', 'callbacks')} failed" if failed else ""
     took = elapsed(run.started, run.ended, run.started)
-    where = f": {command_for(reader, 'logs')}" if reader.options else f" are in {shown_name(reader)}"
+    where = f": {command_for(reader, 'logs')}" if reader.folder is None else f" are in {shown_name(reader)}"
     logs = f"{callbacks}; its logs{where}"
     if summary.failure is not None:
         yield from _failed(reader, summary, summary.failure)
@@ -39,16 +39,23 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"the job was cancelled after {took}{logs}"
     if failed:
         yield from _failed_callbacks(reader, summary.callbacks, failed)
-    if run.retries:
-        yield f"  the job was restarted {_times(run.retries)}"
+    yield from _of_tasks(summary)
+    if summary.failure is not None:
+        yield f"  the run took {took}"
+
+
+def _of_tasks(summary: Summary) -> Iterator[str]:
+    """Yield what was notable of tasks, however the job ended."""
+    if summary.over_request:
+        yield f"  {over_request_line(summary.over_request)}"
+    if summary.run.retries:
+        yield f"  the job was restarted {_times(summary.run.retries)}"
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
         yield f"  restarted: {some(restarted)}"
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
         yield f"  services during the run: {some(found)}"
-    if summary.failure is not None:
-        yield f"  the run took {took}"
 
 
 def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:

@@ -22,9 +22,9 @@ def task_table(
     now: float,
     width: int | None = None,
 ) -> list[str]:
-    """Return a line of titles and a line for each task; on a cluster they include the node."""
+    """Return a line of titles and a line for each task, with their nodes if any is known."""
     rows = [_TITLES, *(_row(reader, run, task, activities[task.name], now) for task in tasks)]
-    if reader.options:
+    if any(task.node for task in run.tasks):
         nodes = ["NODE", *(task.node for task in tasks)]
         rows = [(*row[:2], node, *row[2:]) for row, node in zip(rows, nodes, strict=True)]
     return table(rows, width)

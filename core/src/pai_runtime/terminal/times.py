@@ -21,6 +21,13 @@ def clock(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
+def moment(seconds: float, now: float) -> str:
+    """Format the local time of a time in seconds since 1970, with its date unless it is today."""
+    then, today = time.localtime(seconds), time.localtime(now)
+    form = "%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(form, then)
+
+
 def elapsed(started: float | None, ended: float | None, now: float) -> str:
     """Format the time between start and end, or until now; empty if it has not started."""
     return time_span((now if ended is None else ended) - started) if started is not None else ""

@@ -9,27 +9,25 @@ from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.console import Console
 from pai_runtime.terminal.block import can_redraw
-from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.news import Announcements, LongSteps, Notes
 from pai_runtime.terminal.task_output import TaskOutput
 
 _LOOK_EVERY = 1.0
 
 
-def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
-    """Return the view of a running job: live if standard output is a capable terminal, else plain lines."""
-    live = not plain and can_redraw() and sys.stderr.isatty()
-    return LiveView(reader) if live else PlainView(reader)
+def can_be_live() -> bool:
+    """Return whether the terminal is capable of the live view."""
+    return can_redraw() and sys.stderr.isatty()
 
 
 class PlainView:
     """A view of plain lines: messages on standard error, the tasks' output on standard output.
 
-    Tasks on this machine write that output themselves; from a cluster it is read from their logs.
+    With `shows_output`, that output is read from their logs; else they write it themselves.
     """
 
-    def __init__(self, reader: RunReader) -> None:
-        self.shows_output = bool(reader.options)
+    def __init__(self, reader: RunReader, *, shows_output: bool = False) -> None:
+        self._shows_output = shows_output
         self._reader = reader
         self._console = Console(2, b"")
         self._stdout = Console(1, b"")
@@ -46,7 +44,7 @@ class PlainView:
 
     def show(self, run: Run) -> None:
         """Print new output, and say which tasks are held or wait, and what takes long."""
-        if self.shows_output:
+        if self._shows_output:
             if self._run is None and (hint := self._output.too_many(run)):
                 self.say(hint)
             self._print_new(run)
@@ -64,7 +62,7 @@ class PlainView:
 
     def end(self) -> None:
         """Print the rest of the output."""
-        if self.shows_output and self._run is not None:
+        if self._shows_output and self._run is not None:
             self._print_new(self._run)
             while self._output.size and self._run.over:  # what goes on may write for ever
                 self._print_new(self._run)

@@ -10,6 +10,7 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.runs.usage import Usage
 from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import clock, time_span
@@ -33,12 +34,22 @@ def short_path(path: Path) -> str:
 
 def command_for(reader: RunReader, command: str, *arguments: str) -> str:
     """Return a command line of ``pai-runtime`` about a run."""
-    return shlex.join(["pai-runtime", command, shown_name(reader), *arguments, *reader.options])
+    return command_on(reader.on, command, shown_name(reader), *arguments)
+
+
+def command_on(on: str, *words: str) -> str:
+    """Return a command line of ``pai-runtime`` on an engine profile, or without one."""
+    return shlex.join(["pai-runtime", *words, *(("--on", on) if on else ())])
 
 
 def shown_name(reader: RunReader) -> str:
-    """Return the name of a run for messages: on a cluster its name, else its short path."""
-    return reader.named if reader.options else short_path(Path(reader.named))
+    """Return the name of a run for messages: the short path of its directory, or its name on a cluster."""
+    return short_path(reader.folder) if reader.folder else reader.named
+
+
+def full_name(reader: RunReader) -> str:
+    """Return the name of a run with the engine profile on which it is."""
+    return f"{reader.named} on {reader.on}" if reader.on else reader.named
 
 
 def counts(states: Iterable[str]) -> str:
@@ -115,6 +126,13 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
         yield f"{some(names, _MOST_NAMED_WITH_NOTE)}: {note}"
     if len(noted) > _MOST_NAMED:
         yield f"and so on for {counted(len(noted) - _MOST_NAMED, 'more reason', 'more reasons')}"
+
+
+def over_request_line(tasks: Sequence[tuple[RunTask, Usage]]) -> str:
+    """Say which tasks took more memory than they request."""
+    peaks = [f"{task.name} {usage.memory_peak} MB of {usage.memory}" for task, usage in tasks]
+    what = "a cluster would have ended it" if len(tasks) == 1 else "a cluster would have ended them"
+    return f"peak of memory above memoryMB: {some(peaks)}; {what}"
 
 
 def some(texts: Sequence[str], most: int = _MOST_NAMED) -> str:

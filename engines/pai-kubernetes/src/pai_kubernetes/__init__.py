@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from pai_runtime.plugin import hookimpl
 
 if TYPE_CHECKING:
-    from pai_runtime.engines.cluster import Cluster
-    from pai_runtime.engines.profiles import Profile
+    from pai_runtime.engine import Engine, Profile
 
 
 @hookimpl
-def pai_engine(profile: "Profile") -> "Cluster":
+def pai_engine(profile: "Profile") -> "Engine":
     """Open the cluster that a profile describes; raises `InvalidInput`."""
     from pai_kubernetes.cluster import KubernetesCluster  # noqa: PLC0415 - only what is used is imported
 

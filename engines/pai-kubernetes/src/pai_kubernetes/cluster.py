@@ -4,41 +4,64 @@ import secrets as random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from typing import Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.hidden import hide
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
 from pai_kubernetes.checks import check, check_counts
 from pai_kubernetes.cluster_checks import check_cluster
-from pai_kubernetes.manifests.objects import Rendered, render
+from pai_kubernetes.manifests.objects import RenderedRun, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
+from pai_kubernetes.manifests.text import manifest_text
 from pai_kubernetes.names import run_name
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
-from pai_kubernetes.run.submission import submit
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.engines.cluster import ClusterRequest, Manifests
-from pai_runtime.engines.profiles import Profile
-from pai_runtime.job.model import Job
+from pai_kubernetes.run.submission import Manifests, submit
+from pai_pod.engine import peers_placement
+from pai_runtime.engine import (
+    CannotRun,
+    Engine,
+    Job,
+    NewRun,
+    Placement,
+    Plan,
+    Problem,
+    Problems,
+    Profile,
+    Rendered,
+    Run,
+    RunFolder,
+    RunRequest,
+    Unreadable,
+)
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.pod.placement import peers_placement
-from pai_runtime.runs.errors import CannotRun
-from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.plan import Plan
 
 _NO_SUFFIX = "0" * 8
 """The suffix of the name under which a run is checked, and from whose content its name is made."""
+_CANNOT: Final = {
+    "--share": "what is kept of a run on a cluster is for its user alone",
+    "--task": "all tasks of a job run; for fewer of them, use --role-instances",
+    "--timeout": "set extras.timeout in the job, such as 2h",
+    "--isolation": "each task has a container of its own",
+    "--env": "give values by --set, or as secrets of the job",
+    "--storage": "the storages of a cluster are in its engine profile",
+    "--storage-config": "the storages of a cluster are in its engine profile",
+}
 _UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
 """Stand-ins for the values of secrets where none is needed."""
 
 
-class KubernetesCluster:
+class KubernetesCluster(Engine):
     """The cluster of a profile; it is contacted, and a kubeconfig read, only when needed."""
+
+    cannot = _CANNOT
 
     def __init__(self, profile: Profile) -> None:
         self.profile = read_profile(profile)
@@ -49,15 +72,15 @@ class KubernetesCluster:
         access = read_kubeconfig(self.profile.kubeconfig, self.profile.context)
         return Api(access, self.profile.namespace, self.profile.name)
 
-    def new_run(self, request: ClusterRequest) -> "NewKubernetesRun":
+    def new_run(self, request: RunRequest) -> "NewKubernetesRun":
         """Return a run that is not submitted yet."""
         return NewKubernetesRun(self, request)
 
-    def open_run(self, name: str) -> Reader:
-        """Return a reader of the run of this name."""
+    def open_run(self, name: str, keep: Path | None = None) -> Reader:
+        """Return the run of this name; what is read of it while it is followed goes to `keep`, if given."""
         context = ["--context", self.profile.context] if self.profile.context else []
         file = ["--kubeconfig", self.profile.kubeconfig] if self.profile.kubeconfig else []
-        return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context])
+        return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context], keep=keep)
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
         """Return all runs in the namespace, newest first. Raises `ClusterError`."""
@@ -68,10 +91,10 @@ class KubernetesCluster:
         return Runs(self.api)
 
 
-class NewKubernetesRun:
+class NewKubernetesRun(NewRun):
     """A run of a job that is not submitted yet."""
 
-    def __init__(self, cluster: KubernetesCluster, request: ClusterRequest) -> None:
+    def __init__(self, cluster: KubernetesCluster, request: RunRequest) -> None:
         self._cluster = cluster
         self._request = request
 
@@ -104,24 +127,32 @@ class NewKubernetesRun:
             if ask:
                 check_cluster(self._cluster.api, rendered, self._job, self._profile, problems)
 
-    def manifests(
+    def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
-    ) -> Manifests:
-        """Return the objects, the JobSet first. Raises `CannotRun` or `InvalidInput`."""
+    ) -> Rendered:
+        """Return the objects as YAML, the JobSet first. Raises `CannotRun` or `InvalidInput`."""
         if name is None:
             unnamed = self._render(plans, secrets, run_name(self._job.name, _NO_SUFFIX))
             name = run_name(self._job.name, unnamed.digest)
         rendered = self._render(plans, secrets, name)
-        return Manifests(rendered.objects, rendered.secrets)
+        names = [f"{each['kind']} {each['metadata']['name']}" for each in rendered.secrets]
+        return Rendered(manifest_text(rendered.objects), manifest_text(rendered.secrets), names)
 
-    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
-        """Create the objects, and return the name of the run. Raises `CannotRun` or `InvalidInput`."""
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> Reader:
+        """Create the objects, and return the run. Raises `CannotRun` or `InvalidInput`."""
 
         def rendered(suffix: str) -> Manifests:
             found = self._render(plans, secrets, run_name(self._job.name, suffix))
             return Manifests(found.objects, found.secrets)
 
-        return submit(self._cluster.api, rendered)
+        out = self._request.out
+        folder = RunFolder(self._job.name, out) if out is not None else None
+        try:
+            return self._cluster.open_run(submit(self._cluster.api, rendered), out)
+        except BaseException:
+            if folder is not None:
+                folder.discard()
+            raise
 
     def _render(
         self,
@@ -129,7 +160,7 @@ class NewKubernetesRun:
         secrets: Mapping[str, str],
         name: str,
         problems: Problems | None = None,
-    ) -> Rendered:
+    ) -> RenderedRun:
         found = Problems() if problems is None else problems
         decided = policies(self._job, run_roles(self._job, name), _permanent_codes(plans), found)
         if problems is None:

@@ -12,14 +12,13 @@ from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import mapping, name_of
 from pai_kubernetes.dry_run import dry_run, not_checked
 from pai_kubernetes.labels import QUEUE, ROLE
-from pai_kubernetes.manifests.objects import Rendered
+from pai_kubernetes.manifests.objects import RenderedRun
 from pai_kubernetes.manifests.origins import POD_TEMPLATE
 from pai_kubernetes.node_capacity import Node, most, nodes_of, quantity, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
 from pai_runtime.document.amounts import size_text
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.engine import Job, Problem, Problems, TaskRole
 
 Object = Mapping[str, Any]
 
@@ -29,7 +28,7 @@ _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
 
 def check_cluster(
-    api: Api, rendered: Rendered, job: Job, profile: KubernetesProfile, problems: Problems
+    api: Api, rendered: RenderedRun, job: Job, profile: KubernetesProfile, problems: Problems
 ) -> None:
     """Report all that the cluster cannot give; what may not be asked is a note.
 
@@ -161,7 +160,7 @@ def _shown(resource: str, amount: float) -> str:
     return f"{amount:g} {'CPUs' if resource == 'cpu' else resource}"
 
 
-def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Problems) -> None:
+def _check_claims(api: Api, jobset: Object, rendered: RenderedRun, problems: Problems) -> None:
     fields: dict[str, str] = {}
     for number, each in enumerate(jobset["spec"]["replicatedJobs"]):
         for index, volume in enumerate(each["template"]["spec"]["template"]["spec"]["volumes"]):

@@ -7,6 +7,7 @@ priorities, the Pod Security that a namespace enforces, and most admission polic
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,10 +15,9 @@ from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.manifests.jobset import first_pod
-from pai_kubernetes.manifests.objects import Rendered
+from pai_kubernetes.manifests.objects import RenderedRun
 from pai_kubernetes.manifests.origins import POD_TEMPLATE
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.task.record import replace
+from pai_runtime.engine import Problem, Problems
 
 Object = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ _NO_DRY_RUN: Final = "does not support dry run"
 """The message about a webhook with side effects, which a dry run must not have."""
 
 
-def dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
+def dry_run(api: Api, rendered: RenderedRun, problems: Problems) -> bool:
     """Let the API server check objects and pods; return whether more can be asked. Raises `ApiError`."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         path = paths.OF_KIND[document["kind"]](api.namespace)
@@ -55,7 +55,7 @@ def not_checked(api: Api, what: str, error: ApiError) -> Problem:
     return Problem("not-checked", f"{api.label}: not checked: {what}: {error}", severity="note")
 
 
-def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> set[str]:
+def _try_pods(api: Api, rendered: RenderedRun, problems: Problems) -> set[str]:
     """Let the server check the first pod of each role; return its messages about them."""
     told: set[str] = set()
     jobset = rendered.objects[0]
@@ -98,7 +98,7 @@ def _refusal(api: Api, path: str, document: Object, problems: Problems) -> ApiEr
     return None
 
 
-def _faults(error: ApiError, kind: str, base: str, rendered: Rendered) -> Iterator[Problem]:
+def _faults(error: ApiError, kind: str, base: str, rendered: RenderedRun) -> Iterator[Problem]:
     """Yield the faults of an object, each at the field of the job that it comes from, if it does.
 
     `base` is the path of a pod in the JobSet.
@@ -132,7 +132,7 @@ def _by_admission(error: ApiError) -> str:
     return own[1] if own and not _NO_RIGHT.search(own[1]) else ""
 
 
-def _fault(kind: str, base: str, field: str, message: str, rendered: Rendered) -> Problem:
+def _fault(kind: str, base: str, field: str, message: str, rendered: RenderedRun) -> Problem:
     path = ".".join(filter(None, (base, field))) if kind in ("JobSet", "Pod") else ""
     is_of_pods = kind == "JobSet" and _OF_PODS.match(field)
     where = (rendered.origins.of_pods if is_of_pods else rendered.origins.of)(path) if path else None

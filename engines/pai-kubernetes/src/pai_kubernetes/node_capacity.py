@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pai_kubernetes.api.fields import mapping, name_of
-from pai_runtime.task.record import record
 
 _UNITS: Final = {
     "": 1.0,
@@ -20,7 +20,7 @@ _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,2})|
 _LONGEST: Final = 64
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Node:
     """A node: its labels, and its resources for pods."""
 

@@ -1,15 +1,15 @@
 """An engine profile for Kubernetes, typed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pai_runtime.document.problems import Location
-from pai_runtime.task.record import field, record
+from pai_runtime.engine import Location
 
 Delivery = Literal["copy", "imageVolume"]
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Storage:
     """One of the cluster's storages: exactly one of a claim, an NFS export and a directory of the nodes.
 
@@ -26,7 +26,7 @@ class Storage:
     read_only: bool = False
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class VirtualCluster:
     """The meaning of a virtual cluster: a local queue of Kueue, and the priority and placement of its pods.
 
@@ -42,7 +42,7 @@ class VirtualCluster:
     tolerations: Sequence[Mapping[str, Any]] = ()
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class SkuType:
     """The meaning of a `skuType` of ``extras.hivedScheduler``: the resource of its GPUs, and their nodes."""
 
@@ -51,7 +51,7 @@ class SkuType:
     node_selector: Mapping[str, str] = field(default_factory=dict)
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class KubernetesProfile:
     """The way in which a Kubernetes cluster is used.
 

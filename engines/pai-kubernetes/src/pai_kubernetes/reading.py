@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
+from pai_pod.engine import BadReference, parse_reference
 from pai_runtime.document.configuration_files import written_path
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
-from pai_runtime.engines.profiles import Profile
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.engine import Problems, Profile, Value, check_value
 from pai_runtime.job.reading import mapping, text
-from pai_runtime.pod.image_reference import BadReference, parse_reference
 
 _KINDS: Final = ("claim", "nfs", "hostPath")
 _GPU: Final = "nvidia.com/gpu"

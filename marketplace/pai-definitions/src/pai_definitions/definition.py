@@ -18,10 +18,12 @@ from pai_runtime.document.problems import (
     Suggestions,
     bounded,
     listed,
+    near_miss,
     unexpected,
 )
 from pai_runtime.document.schemas import check, package_schema
 from pai_runtime.document.value import Source, Value
+from pai_runtime.task.record import replace
 
 ABOUT: Final = frozenset(
     {"template_variables", "title", "summary", "usage", "description", "contributor", "tags"}
@@ -74,11 +76,15 @@ class _Reader:
 
     def _add(self, definition: Definition, problems: Problems) -> None:
         problems.add(*_both_parameters(definition.value))
+        variables: list[Problem] = []
+        if definition.value.get("template_variables") is None:
+            variables = [each for each in misspelt(definition) if each.suggestion == "template_variables"]
+            problems.add(*(replace(each, severity="error") for each in variables))
         for part in _rendered_parts(definition.value):
             if has_template(part.key):
                 message = f"a key cannot be a template; {_NO_TEMPLATE}"
                 problems.add(Problem("wrong-template", message, part.key_position, part.field))
-            if has_template(part.data):
+            if has_template(part.data) and not variables:
                 problems.add(*self._template_problems(part, definition, problems.suggestions))
         key = (definition.name, definition.kind, definition.version)
         first = self.definitions.setdefault(key, definition)
@@ -142,6 +148,23 @@ def _decided(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     return {name: each for name, each in data.items() if name in _LITERAL or not has_template(each)}
+
+
+def misspelt(definition: Definition) -> Iterator[Problem]:
+    """Warn of fields that look like known ones; other fields are allowed, for `this` and for plugins."""
+    known = package_schema("pai_definitions", "definition.schema.json")["properties"]
+    for field in definition.value.values():
+        name = str(field.key)
+        if name not in known and (meant := near_miss(name, known)):
+            yield Problem(
+                "unknown-field",
+                f"'{name}' is no field of a definition",
+                field.key_position,
+                field.field,
+                found=f"'{name}'",
+                suggestion=meant,
+                severity="warning",
+            )
 
 
 def unused_variables(definition: Definition) -> Sequence[Variable]:

@@ -14,7 +14,7 @@ from pai_definitions.configuration import (
     read_sources,
 )
 from pai_definitions.library import SourceLibrary
-from pai_definitions.lock import Key, Lock, Pin, existing_lock, lock_path, read_lock
+from pai_definitions.lock import Key, Lock, Pin, existing_lock, lock_path, lock_text, read_lock
 from pai_definitions.locked import LockedLibrary, RecordingLibrary
 from pai_definitions.model import DefinitionSource, Library
 from pai_definitions.reference import BadReference, parse_reference
@@ -23,6 +23,7 @@ from pai_definitions.sources import open_sources
 from pai_definitions.variables import completed
 from pai_definitions.web import Web
 from pai_runtime.definitions import RESOLVED, Definition, DefinitionFile, NoDefinition
+from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import replace
@@ -57,6 +58,14 @@ class JobLibrary:
         """The pins for the lock file of the job, from what was found."""
         return self._found.shared
 
+    def lock_text(self) -> str:
+        """Return the lock file of the job, which carries what others cannot fetch."""
+        text = lock_text(self.pins.values(), self._found.carried)
+        if len(text.encode()) <= MAX_BYTES:
+            return text
+        say("the lock file does not carry the definitions, which are too large: others need the same sources")
+        return lock_text(self.pins.values())
+
     def resolved(self) -> str:
         """Return a lock file that contains everything that was found; empty if nothing was."""
         return self._found.resolved()
@@ -80,8 +89,6 @@ def open_beside(
     lock = lock or existing_lock(lock_path(job))
     if lock is None:
         return JobLibrary(found)
-    # Whoever wrote the file says where what it carries came from, and a policy goes by that.
-    lock = replace(lock, contents={})
     command = f"pai-runtime lock {shlex.quote(str(job))}"
     return JobLibrary(LockedLibrary(found, lock, Cache(), command, complete=complete))
 
@@ -99,7 +106,8 @@ def open_in_pod(lock: Path | None, secrets: Mapping[str, Value], refusal: Refusa
     if lock is None:
         return JobLibrary(library)
     command = f"pai-runtime lock JOB --with-content {RESOLVED}"
-    return JobLibrary(LockedLibrary(library, read_lock(lock), Cache(), command))
+    trusted = replace(read_lock(lock), is_trusted=True)
+    return JobLibrary(LockedLibrary(library, trusted, Cache(), command))
 
 
 def opened_sources(

@@ -12,12 +12,13 @@ from urllib.parse import quote, urljoin
 from pai_definitions.choice import chosen, published_name
 from pai_definitions.definition import read_definitions
 from pai_definitions.model import DefinitionSource
+from pai_definitions.origins import SHARED
 from pai_definitions.reference import Reference
 from pai_definitions.single_file import file_at, local_content
 from pai_definitions.web import Web
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
-from pai_runtime.host.locations import FILE, canonical, is_below, is_url
+from pai_runtime.host.locations import EMBEDDED, FILE, canonical, is_below, is_url
 from pai_runtime.task.record import replace
 
 
@@ -57,8 +58,12 @@ class SourceLibrary:
             return found
         raise found
 
+    def permits(self, location: str) -> bool:
+        """Whether definitions from a location may be used."""
+        return self._refusal(location) is None
+
     def file(self, origin: str, digest: str = "") -> DefinitionFile:
-        """Return the definition file of an origin; if a digest is given, it must match. Raises as `find`."""
+        """Return the file of an origin, with this digest if there are several. Raises as `find`."""
         key = origin, digest
         if key not in self._files:
             is_local = origin.startswith(FILE)
@@ -185,6 +190,8 @@ class SourceLibrary:
 
     def _remote(self, origin: str, digest: str) -> DefinitionFile:
         """Return a file of a source, or at a URL."""
+        if origin.startswith(SHARED):
+            return self._shared(origin, digest)
         for source in self._sources:
             if _may_have(source, origin):
                 self._check(source.location)
@@ -194,6 +201,23 @@ class SourceLibrary:
             raise NoDefinition("no-such-definition", f"no source has {origin}")
         self._check(origin)
         return file_at(origin, self._web, digest)
+
+    def _shared(self, origin: str, digest: str) -> DefinitionFile:
+        """Return the file at a path in any source, preferably one with this digest."""
+        path, found, why = origin.removeprefix(SHARED), list[DefinitionFile](), list[NoDefinition]()
+        for source in self._sources:
+            if is_url(source.location) or source.location == EMBEDDED:
+                continue
+            try:
+                self._check(source.location)
+                file = source.read(f"{source.name}:{path}")
+            except NoDefinition as error:
+                why.append(error)
+                continue
+            found += [file] if file else []
+        if not found:
+            raise why[0] if why else NoDefinition("no-such-definition", f"no source has {path}")
+        return next((file for file in found if file.digest == digest), found[0])
 
     def _check(self, location: str) -> None:
         if reason := self._refusal(location):

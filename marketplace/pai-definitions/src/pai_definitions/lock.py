@@ -1,18 +1,20 @@
 """The lock file of a job, which pins the bytes that its references to definitions mean.
 
-It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
-of a run, and may be handed to a pod, so that nothing is fetched there.
+It stands beside the job file, to be committed with it, and carries the bytes that others could not fetch.
+One that carries all bytes is in the directory of a run, and may be handed to a pod, so that nothing is
+fetched there.
 """
 
 import os
-import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as BadBase64
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from pai_definitions.lock_yaml import mapping_lines
+from pai_definitions.origins import shared_origin
 from pai_definitions.reference import Reference
 from pai_runtime.definitions import DefinitionFile
 from pai_runtime.document.document import parse_document, read_text
@@ -25,7 +27,6 @@ from pai_runtime.task.record import record
 VERSION: Final = 1
 _PREFIX: Final = "sha256:"
 _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
-_NOT_IN_YAML: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
 """A reference as written, and the origin of the definition file that it is relative to, or empty."""
@@ -55,11 +56,15 @@ class Pin:
 
 @record(frozen=True)
 class Lock:
-    """The content of a lock file; `contents` are definition files that it contains, by digest."""
+    """The content of a lock file; `contents` are definition files that it contains, by digest.
+
+    Where its contents came from is not known, unless whoever wrote it `is_trusted`.
+    """
 
     file: str
     pins: Mapping[Key, Pin]
     contents: Mapping[str, bytes]
+    is_trusted: bool = False
 
 
 def lock_path(job: Path) -> Path:
@@ -69,7 +74,8 @@ def lock_path(job: Path) -> Path:
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     """Return the key of a reference in the file `above`; None means the job file."""
-    return named(reference.text), above.origin if above and reference.kind == "path" else ""
+    is_relative = above is not None and reference.kind == "path"
+    return named(reference.text), shared_origin(above.origin) if above and is_relative else ""
 
 
 def existing_lock(path: Path) -> Lock | None:
@@ -103,16 +109,17 @@ def read_lock(path: Path) -> Lock:
 
 def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
     """Return the text of a lock file, the same for the same pins in any order."""
-    from pai_runtime.document.yaml_text import yaml_lines  # noqa: PLC0415 - slow, and most only read one
-
-    document: dict[str, Any] = {
-        "lockVersion": VERSION,
-        "definitions": [_written(pin) for pin in sorted(pins, key=lambda pin: pin.key)],
-    }
+    # Not by the writer of what people edit, which takes a second for a job of some hundred definitions.
+    lines = [_HEADER, f"lockVersion: {VERSION}"]
+    entries = [_written(pin) for pin in sorted(pins, key=lambda pin: pin.key)]
+    lines += ["definitions:"] if entries else ["definitions: []"]
+    for entry in entries:
+        lines += mapping_lines(entry)
     files = {sha256(content).hexdigest(): content for content in contents}
-    if files:
-        document["files"] = [_file(digest, files[digest]) for digest in sorted(files)]
-    return "".join(f"{line}\n" for line in (_HEADER, *yaml_lines(document, indents_lists=False)))
+    lines += ["files:"] if files else []
+    for digest in sorted(files):
+        lines += mapping_lines({"digest": _PREFIX + digest, "content": files[digest]})
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _check_version(root: Value) -> None:
@@ -130,8 +137,8 @@ def _entries(root: Value, field: str) -> Iterator[Value]:
 def _pin(entry: Mapping[str, Any]) -> Pin:
     return Pin(
         reference=named(entry["reference"]),
-        within=named(entry.get("in", "")),
-        origin=named(entry["origin"]),
+        within=shared_origin(named(entry.get("in", ""))),
+        origin=shared_origin(named(entry["origin"])),
         name=entry.get("name", ""),
         version=entry.get("version", ""),
         digest=_digest(entry),
@@ -167,15 +174,3 @@ def _written(pin: Pin) -> dict[str, Any]:
         "own": pin.own,
     }
     return {name: value for name, value in fields.items() if value}
-
-
-def _file(digest: str, content: bytes) -> dict[str, str]:
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        text = ""
-    kept = text and not _NOT_IN_YAML.search(text)
-    return {
-        "digest": _PREFIX + digest,
-        **({"content": text} if kept else {"base64": b64encode(content).decode()}),
-    }

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pai_definitions.job_library import JobLibrary, open_beside
 from pai_definitions.lock import Key, Lock, Pin, existing_lock, lock_path, lock_text
+from pai_definitions.origins import shared_origin
 from pai_runtime.cli.arguments import add_job, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.document.amounts import counted
+from pai_runtime.document.document import read_text
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, near_miss
 from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
@@ -21,6 +23,7 @@ from pai_runtime.plan.planning import job_plugins
 from pai_runtime.plugin import Output
 from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report_problems, write_lines
 
 Pins = Mapping[Key, Pin]
@@ -52,9 +55,10 @@ def main(args: argparse.Namespace, _output: Output) -> int:
     try:
         lock = existing_lock(path)
         old = lock.pins if lock else {}
-        kept = _without(args, host, old) if args.update else old
+        kept = _without(args, host, lock or Lock(str(path), {}, {})) if args.update else old
         problems = Problems()
-        library = _required(args, host, Lock(str(path), kept, {}), problems, complete=False)
+        carried = lock.contents if lock else {}
+        library = _required(args, host, Lock(str(path), kept, carried), problems, complete=False)
         problems.check()
     except InvalidInput as error:
         report_problems(error.problems)
@@ -62,21 +66,24 @@ def main(args: argparse.Namespace, _output: Output) -> int:
     new = library.pins if library else {}
     if args.with_content:
         _write(args.with_content, (library.resolved() if library else "") or lock_text([]))
-    if new != old or (lock and lock.contents):
-        _write(path, lock_text(new.values()))
+    if lock or new:
+        text = library.lock_text() if library else lock_text([])
+        if lock is None or text != read_text(path):
+            _write(path, text)
     write_lines([*_changes(old, new), f"{args.job}: {counted(len(new), 'reference', 'references')} locked"])
     return 0
 
 
-def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
+def _without(args: argparse.Namespace, host: Host, lock: Lock) -> Pins:
     """Return the pins that stay: of everything required except what is to be updated.
 
     Raises `InvalidInput`.
     """
-    origins: set[str] = set()
+    old, origins = lock.pins, set[str]()
     problems = Problems()
     for name in args.update:
-        found = {pin.origin for pin in old.values() if named(name) in (pin.reference, pin.origin, pin.name)}
+        meant = {named(name), shared_origin(named(name))}
+        found = {pin.origin for pin in old.values() if meant & {pin.reference, pin.origin, pin.name}}
         origins |= found
         if not found:
             known = [each for pin in old.values() for each in (pin.reference, pin.name)]
@@ -88,7 +95,7 @@ def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
     problems.check()
     others = {key: pin for key, pin in old.items() if pin.origin not in origins}
     # With problems, as what is to be updated is missing.
-    library = _required(args, host, Lock(str(lock_path(args.job)), others, {}), Problems())
+    library = _required(args, host, replace(lock, pins=others), Problems())
     return {key: others[key] for key in library.pins if key in others} if library else {}
 
 

@@ -1,11 +1,13 @@
 """Libraries that apply a lock file, and that record what a lock file is made of."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 
 from pai_definitions.cache import Cache
 from pai_definitions.library import SourceLibrary
 from pai_definitions.lock import Key, Lock, Pin, key_of, lock_text
 from pai_definitions.model import Library
+from pai_definitions.origins import shared_origin
 from pai_definitions.reference import Reference, published
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position
@@ -54,12 +56,33 @@ class LockedLibrary:
 
     def _file(self, pin: Pin, asked: str, *, may_be_own: bool) -> DefinitionFile:
         content = self._lock.contents.get(pin.digest)
-        if content is not None:
+        if content is not None and self._lock.is_trusted:
             location = pin.location or pin.origin
             return DefinitionFile(pin.origin, pin.origin, location, content, own=pin.own and may_be_own)
         if (kept := kept_file(self._cache, pin)) is not None:
             return kept
-        file = self._library.file(asked)
+        try:
+            file = self._fetched(pin, asked)
+        except NoDefinition:
+            # What it carries came from the lock file, for a policy, and not from where the file says.
+            location = os.path.realpath(self._lock.file)
+            if content is None or is_url(pin.origin) or not self._library.permits(location):
+                raise
+            return DefinitionFile(pin.origin, pin.origin, location, content)
+        keep_file(self._cache, file)
+        return file
+
+    def _fetched(self, pin: Pin, asked: str) -> DefinitionFile:
+        """Return the locked bytes from their origin. Raises `NoDefinition`."""
+        try:
+            file = self._library.file(asked, pin.digest)
+        except NoDefinition as error:
+            if error.code != "no-such-definition" or is_url(pin.origin):
+                raise
+            message = (
+                f"{error}; {self._lock.file} does not carry it: whoever has it has to run: {self._command}"
+            )
+            raise NoDefinition(error.code, message) from None
         if file.digest != pin.digest:
             raise NoDefinition(
                 "wrong-digest",
@@ -67,7 +90,6 @@ class LockedLibrary:
                 f" sha256:{file.digest}; to accept the change, run:"
                 f" {self._command} --update {pin.name or pin.reference}",
             )
-        keep_file(self._cache, file)
         return file
 
 
@@ -82,19 +104,35 @@ class RecordingLibrary:
         """Return the definition that a reference means; see `Library`."""
         definition = self._library.find(reference, above, required_by)
         if reference.kind != "plain":
-            self._found[key_of(reference, above)] = definition
-        elif above is None or definition.file.origin != above.origin:
-            self._found[key_of(published(reference), above)] = definition
+            self._record(key_of(reference, above), definition)
+        elif above is None or shared_origin(definition.file.origin) != shared_origin(above.origin):
+            self._record(key_of(published(reference), above), definition)
         return definition
+
+    def _record(self, key: Key, definition: Definition) -> None:
+        first = self._found.setdefault(key, definition)
+        if first.file.digest != definition.file.digest:
+            reference, within = key
+            message = (
+                f"a lock file could not tell {definition.file.shown} from {first.file.shown}: both are"
+                f" '{reference}' in {within} of a source; rename one of the files that require them"
+            )
+            raise NoDefinition("ambiguous-definition", message)
 
     @property
     def shared(self) -> Mapping[Key, Pin]:
         """The pins of definitions that can change without the job, for a lock file beside it."""
-        return {
-            key: replace(_pin(key, definition), location="")
-            for key, definition in self._found.items()
-            if not _is_local(definition.file)
-        }
+        return {key: replace(_pin(key, each), location="") for key, each in self._shared.items()}
+
+    @property
+    def carried(self) -> Iterable[bytes]:
+        """What of that a lock file beside the job has to carry: others cannot fetch it from its origin."""
+        files = (definition.file for definition in self._shared.values())
+        return [file.content for file in files if not is_url(file.origin)]
+
+    @property
+    def _shared(self) -> Mapping[Key, Definition]:
+        return {key: each for key, each in self._found.items() if not _is_local(each.file)}
 
     def resolved(self) -> str:
         """Return a lock file with the bytes of everything that was found, the job's own files included."""
@@ -142,7 +180,7 @@ def _pin(key: Key, definition: Definition) -> Pin:
     return Pin(
         reference=reference,
         within=within,
-        origin=file.origin,
+        origin=shared_origin(file.origin),
         name=definition.name,
         version=definition.version,
         digest=file.digest,

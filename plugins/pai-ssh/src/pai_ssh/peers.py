@@ -1,11 +1,9 @@
 """The addresses of the tasks of a job."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from pai_runtime.plugin import Task, framework_name
+from pai_runtime.plugin import Task, framework_name, task_variables
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,7 @@ def spellings(role: str) -> list[str]:
 
 def find_peers(task: Task, environment: Mapping[str, str]) -> list[Peer]:
     """Return all tasks of the job, this one included, whose address the platform has told, in order."""
-    told = dict(environment)
-    if "PAI_TASKS_FILE" in told:  # a large job, whose variables have no room in an environment
-        told |= json.loads(Path(told["PAI_TASKS_FILE"]).read_bytes())
+    told = task_variables(environment)
     peers = []
     for role, instances in task.instances.items():
         for index in range(instances):

@@ -1,13 +1,14 @@
 """The local engine, which runs every task of a job as processes on this machine."""
 
 import contextlib
+import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.problems import listed
@@ -17,9 +18,9 @@ from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
 from pai_runtime.engines.local.preparation import Preparation
-from pai_runtime.engines.local.request import RunRequest
+from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.retries import Retries
-from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
+from pai_runtime.engines.local.run_record import RunRecord
 from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job, TaskRole
@@ -27,11 +28,11 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision, first_failure, roles_of
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
+from pai_runtime.runs.provenance import PROVENANCE
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
-from pai_runtime.supervisor.stop import ignore_stop_signals, on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
-from pai_runtime.task.exit_codes import RUNTIME_ERROR, killed_by
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.own_process import keep_to_ourselves
@@ -53,33 +54,47 @@ def _not_given_here(job: Job, devices: Devices) -> list[str]:
     return missing
 
 
+def _plugins(plans: Sequence[Plan]) -> list[dict[str, object]]:
+    """Return the plugins that tasks use, with the digests of their code."""
+    used = {use.plugin: use for plan in plans for use in plan.uses}
+    return [
+        {"id": id_, "distribution": use.distribution, "version": use.version, "digest": use.digest}
+        for id_, use in sorted(used.items())
+    ]
+
+
 class LocalRun:
     """One run of a job: its tasks run concurrently; the first decision about the job ends the others.
 
     A task that fails is retried ``taskRetryCount`` times if the job's tasks need not start together, and a
-    job that fails ``jobRetryCount`` times, from its start. The first stop signal ends the job gracefully, the
+    job that fails ``jobRetryCount`` times, from its start. It is made by `place`, `check` and `prepare`, and
+    runs while somebody calls `turn`; `now` is its state then. The first `cancel` ends the job gracefully, the
     second one at once.
     """
 
-    def __init__(self, job: Job, wanted: RunRequest) -> None:
+    def __init__(self, job: Job, wanted: LocalRequest) -> None:
         self._job = job
         self._folder = Folder.at(wanted.folder)
         self._wanted = wanted
-        self._view = wanted.view
+        self._say = wanted.say
         self._devices = devices_of(wanted.machine, os.environ)
         self._events = RunEvents(self._folder)
         self._started = time.time()
+        self._ended_at: float | None = None
         self._deadline = time.monotonic() + (math.inf if wanted.timeout is None else wanted.timeout)
         self._launcher = Launcher()
         self._supervisors = Supervisors(self._launcher)
-        self._retries = Retries(job, self._deadline, self._events, self._view)
-        self._record = RunRecord(self._folder, self._view)
+        self._retries = Retries(job, self._deadline, self._events, self._say)
+        self._record = RunRecord(self._folder, self._say)
         self._roles: Mapping[str, TaskRole] = {}
         self._tasks: dict[TaskName, LocalTask] = {}
+        self._to_start: deque[LocalTask] = deque()
+        self._preparation = Preparation(job, self._folder, wanted)
+        self._wake: WakePipe | None = None
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
         self._cancelled_by: int | None = None
-        self._ended_at: float | None = None
+        self.now = self._as_run()
 
     def place(self) -> Placement:
         """Return a placement with ports that are free now. Raises `CannotRun`."""
@@ -99,9 +114,15 @@ class LocalRun:
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
         """Check that this machine provides what the tasks need. Raises `CannotRun`."""
-        with self._folder:  # nothing more is to come
-            Preparation(self._job, self._folder, self._wanted).check(plans)
-        self._note_what_is_missing()
+        self._launcher.start()  # it gets ready meanwhile
+        self._preparation.check(plans)
+        for missing in _not_given_here(self._job, self._devices):
+            self._say(f"note: {missing}")
+
+    def discard(self) -> None:
+        """End what was begun for a run that is not prepared."""
+        self._launcher.close()
+        self._folder.close()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Create all that the tasks need, or nothing. Raises `CannotRun`."""
@@ -114,10 +135,8 @@ class LocalRun:
             raise
 
     def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        self._write_run(next(iter(plans.values())))
-        self._launcher.start()  # it gets ready meanwhile
-        preparation = Preparation(self._job, self._folder, self._wanted)
-        settings = preparation.settings(plans, secrets, self._launcher)
+        self._write_run(list(plans.values()))
+        settings = self._preparation.settings(plans, secrets, self._launcher)
         self._copy_code()
         self._roles = roles_of(self._job.roles, plans)
         for (role, index), plan in plans.items():
@@ -129,11 +148,8 @@ class LocalRun:
                 message = "cannot write the directory of a task"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
-        self._note_what_is_missing()
-
-    def _note_what_is_missing(self) -> None:
-        for missing in _not_given_here(self._job, self._devices):
-            self._view.say(f"note: {missing}")
+        self._to_start.extend(self._tasks.values())
+        self.now = self._as_run()
 
     def _copy_code(self) -> None:
         if self._wanted.code is None:
@@ -144,49 +160,60 @@ class LocalRun:
         except OSError as error:
             raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
-    def _write_run(self, plan: Plan) -> None:
+    def _write_run(self, plans: Sequence[Plan]) -> None:
         """Write first what identifies the run, in case it is killed before its tasks are created."""
         try:
             self._record.write(self._as_run())
-            self._folder.write(SHARED, shared_text(plan), sync=False)
+            self._folder.write(SHARED, shared_text(plans[0]), sync=False)
+            if self._wanted.provenance:
+                text = json.dumps({**self._wanted.provenance, "plugins": _plugins(plans)}, indent=1)
+                self._folder.write(PROVENANCE, f"{text}\n", sync=False)
             if self._wanted.definitions:
                 self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
         except OSError as error:
             message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
-    def run(self) -> tuple[Run, int]:
-        """Run all tasks to their end; return the final state of the run and the exit status of the job."""
+    def turn(self, seconds: float) -> None:
+        """Start a task if one is left to be started; else wait for tasks to end, for at most `seconds`.
+
+        What the ends decide is done at once. Does nothing once the run is over.
+        """
+        if self._wake is None:
+            self._begin()
+        if self._wake is None or self._ended_at is not None:
+            return
+        if self._to_start:
+            self._start(self._to_start.popleft())
+            seconds = 0
+        for task, status in self._supervisors.wait(self._wake, seconds):
+            self._has_ended(task, status)
+        if not (self._to_start or self._supervisors):
+            self._blame()
+            if self._is_retried():
+                self._to_start.extend(self._tasks.values())
+            else:
+                self._end()
+        self.now = self._as_run()
+        self._record.show(self.now)
+
+    def _begin(self) -> None:
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
-        with contextlib.closing(WakePipe()) as wake:
-            on_stop_signals(self._cancel)
-            while True:
-                for task in self._tasks.values():
-                    self._start(task)
-                    self._turn(wake, 0)
-                while self._supervisors:
-                    self._turn(wake, SHOW_EVERY)
-                self._blame()
-                if not self._is_retried():
-                    break
-            self._launcher.close()
-            with contextlib.suppress(OSError):
-                self._folder.remove_if_empty(LAYERS)
-            self._ended_at = time.time()
-            run = self._as_run()
-            self._events.ended(run, self._cancelled_by)
-            self._record.changed()
-            self._record.show(run)
-            self._view.end()
-        ignore_stop_signals()  # Python itself would end by one that comes while it ends
-        return run, self._decision.code if self._decision else killed_by(self._cancelled_by or 0)
+        self._wake = WakePipe()
 
-    def _turn(self, wake: WakePipe, seconds: float) -> None:
-        """Wait for tasks to end, for at most `seconds`; handle what that decides, and show it."""
-        for task, status in self._supervisors.wait(wake, seconds):
-            self._has_ended(task, status)
-        self._record.show(self._as_run())
+    def _end(self) -> None:
+        self._launcher.close()
+        with contextlib.suppress(OSError):
+            self._folder.remove_if_empty(LAYERS)
+        self._ended_at = time.time()
+        self._events.ended(self._as_run(), self._cancelled_by)
+        self._record.changed()
+
+    def close(self) -> None:
+        """Release what the running needed."""
+        if self._wake is not None:
+            self._wake.close()
 
     def _start(self, task: LocalTask) -> None:
         if self._is_stopping():
@@ -196,7 +223,7 @@ class LocalRun:
         try:
             self._supervisors.start(task, left)
         except OSError as error:
-            self._view.say(f"cannot start task {task.label}: {error.strerror}")
+            self._say(f"cannot start task {task.label}: {error.strerror}")
             task.cannot_start(RUNTIME_ERROR)
             self._decide(Decision(RUNTIME_ERROR, task.name))
         self._record.changed()
@@ -245,11 +272,11 @@ class LocalRun:
     def _is_stopping(self) -> bool:
         return self._cancelled_by is not None or self._decision is not None
 
-    def _cancel(self, number: int, _frame: FrameType | None) -> None:
+    def cancel(self, number: int) -> None:
+        """Stop all tasks because of a signal, gracefully; at once if it is not the first."""
         is_second = self._cancelled_by is not None
         if not is_second:
             self._cancelled_by = number
-            self._view.say("stopping; press Ctrl-C again to kill all tasks now")
         self._stop_all(at_once=is_second)
 
     def _stop_all(self, *, at_once: bool = False) -> None:

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from pai_runtime.engines.local.sessions import connect
 from pai_runtime.runs.errors import CannotEnter
-from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 from pai_runtime.task.exit_codes import MOST_CODE, killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import MOST_MESSAGE
+from pai_runtime.task.stop_signals import STOP_SIGNALS, on_stop_signals
 
 _STANDARD = (0, 1, 2)
 _FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)

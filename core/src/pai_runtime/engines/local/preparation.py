@@ -8,7 +8,7 @@ from pai_runtime.engines.local.environment import local_environment, not_set, se
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.engines.local.request import RunRequest
+from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
@@ -19,41 +19,41 @@ from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
 
 
-@dataclass(frozen=True)
+@dataclass
 class Preparation:
-    """The preparation of a run of `job` in `folder`; what may surprise people is shown in its view."""
+    """The preparation of a run of `job` in `folder`: first `check`, then `settings`."""
 
     job: Job
     folder: Folder
-    wanted: RunRequest
+    wanted: LocalRequest
+    _isolation: int = 0
+    """The namespaces that isolate tasks; 0 without isolation."""
 
-    def check(self, plans: Mapping[TaskName, Plan]) -> int:
-        """Check that this machine allows what `settings` needs; return the namespaces, 0 without isolation.
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check that this machine allows what `settings` needs, and say what may surprise people.
 
         Raises `CannotRun`.
         """
         for missing in check_storages(plans.values(), self.wanted.storages):
-            self.wanted.view.say(missing)
-        namespaces = self._namespaces(plans)
-        if namespaces:
+            self.wanted.say(missing)
+        self._isolation = self._namespaces(plans)
+        if self._isolation:
             self._binds(plans, make=False)
         for name in not_set(self._asked):
-            self.wanted.view.say(f"the variable {name} is unset here, so the tasks do not get it")
-        return namespaces
+            self.wanted.say(f"the variable {name} is unset here, so the tasks do not get it")
 
     def settings(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
     ) -> TaskSettings:
         """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
-        namespaces = self.check(plans)
         hidden = {platform_path(name): value for name, value in secrets_among(self._asked).items()}
         return TaskSettings(
             secrets={**secrets, **_platform_secrets(plans), **hidden},
             environment=local_environment(self._asked),
             prefixed=len(plans) > 1,
-            shown_elsewhere=self.wanted.view.shows_output,
-            namespaces=namespaces,
-            storage=self._binds(plans, make=True) if namespaces else {},
+            shown_elsewhere=not self.wanted.prints_output,
+            namespaces=self._isolation,
+            storage=self._binds(plans, make=True) if self._isolation else {},
             has_code=self.wanted.code is not None,
             launcher=launcher,
         )
@@ -76,13 +76,13 @@ class Preparation:
         reason = trial.refusal
         if reason is None:
             if folders := "; ".join(trial.read_only):
-                self.wanted.view.say(f"note: read-only in the tasks: {folders}")
+                self.wanted.say(f"note: read-only in the tasks: {folders}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
         for line in not_mounted(plans.values(), reason):
-            self.wanted.view.say(line)
-        self.wanted.view.say(f"tasks are not isolated ({reason}): they can change every file that you can")
+            self.wanted.say(line)
+        self.wanted.say(f"tasks are not isolated ({reason}): they can change every file that you can")
         return 0
 
     def _binds(self, plans: Mapping[TaskName, Plan], *, make: bool) -> dict[TaskName, list[Bind]]:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.names import has_traces
 from pai_runtime.runs.progress import Progress, read_progress
-from pai_runtime.runs.reader import LogName, TaskVariables
-from pai_runtime.runs.state import Run, RunTask, Unreadable, read_run
+from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
+from pai_runtime.runs.run_lock import is_unlocked, lock_holder
+from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, read_run
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
@@ -25,13 +26,11 @@ _MOST_BYTES = 8 * 1024 * 1024
 """Maximum size of ``variables.json``; the kernel allows 6 MiB, a task of 10,000 has half a MiB."""
 
 
-class LocalRunReader:
+class LocalRunReader(RunReader):
     """A run in a directory, which runs or ran on this machine."""
 
-    options: tuple[str, ...] = ()
-
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder: Path = folder
         self.named = str(folder)
 
     def run(self) -> Run | Unreadable:
@@ -79,11 +78,22 @@ class LocalRunReader:
         _interrupt(pid, self.folder)
         return "run this again to kill all tasks now"
 
-    def remove(self) -> None:
-        """Remove the directory of the run. Raises `CannotRemove` if that fails."""
-        from pai_runtime.engines.local.run_removal import remove_run  # noqa: PLC0415 - as below
+    def remove(self) -> int:
+        """Remove the directory of a run that is over, and return its size. Raises as `RunReader.remove`."""
+        from pai_runtime.engines.local.run_removal import remove_found  # noqa: PLC0415 - as below
 
-        remove_run(self.folder)
+        return remove_found(self.folder, lambda folder: LocalRunReader(folder).run())
+
+    def ended(self, run: Run | Unreadable) -> float | None:
+        """Return when the run ended; of a lost or abandoned one, when it was last changed."""
+        try:
+            if isinstance(run, Run):
+                is_lost = run.over and run.ended is None
+                return (self.folder / RUN).stat().st_mtime if is_lost else super().ended(run)
+            is_abandoned = not (self.folder / RUN).exists() and has_traces(self.folder)
+            return self.folder.stat().st_mtime if is_abandoned else None
+        except OSError:  # somebody else is removing it, or may alone look into it
+            return None
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in a task by its supervisor, and return its exit status. Raises `CannotEnter`."""

@@ -1,10 +1,9 @@
 """Retries of failed tasks, and of whole failed jobs."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from pai_runtime.engines.local.task import LocalTask
-from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.plan.attempt_variables import Attempt
 from pai_runtime.runs.events import RunEvents
@@ -18,45 +17,49 @@ class Retries:
     is not retried, unless the job says so.
     """
 
-    def __init__(self, job: Job, deadline: float, events: RunEvents, view: View) -> None:
+    def __init__(self, job: Job, deadline: float, events: RunEvents, say: Callable[[str], None]) -> None:
         self.of_job = 0
         self._job = job
         self._deadline = deadline
         self._events = events
-        self._view = view
+        self._say = say
 
     def retry_task(self, task: LocalTask, code: int) -> bool:
         """Prepare a task that failed with `code` for another attempt; return whether there is one."""
         most = 0 if self._job.gang else self._job.roles[task.name[0]].retries
         number = task.attempt.of_task + 1
-        if number > most or time.monotonic() >= self._deadline or self._is_permanent(task, code):
+        if number > most or self._is_over(task) or self._is_permanent(task, code):
             return False
-        self._view.say(f"{_failure(task)}; retrying it ({number} of {most})")
+        self._say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
             task.prepare_retry(Attempt(self.of_job, number))
         except OSError as error:
             directory = error.filename or task.label
-            self._view.say(f"cannot retry task {task.label}: {directory}: {error.strerror}")
+            self._say(f"cannot retry task {task.label}: {directory}: {error.strerror}")
             return False
         self._events.task_restarted(task.label, number, code)
         return True
 
     def retry_job(self, tasks: Collection[LocalTask], failed: LocalTask, code: int) -> bool:
         """Prepare a retry of all tasks after `failed` has failed the job; return whether there is one."""
-        if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
-            return False
-        if self._is_permanent(failed, code):
+        if self.of_job == self._job.retries or self._is_over(failed) or self._is_permanent(failed, code):
             return False
         self.of_job += 1
-        self._view.say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
+        self._say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
         try:
             for task in tasks:
                 task.prepare_retry(Attempt(self.of_job))
         except OSError as error:
-            self._view.say(f"cannot restart the job: {error.filename}: {error.strerror}")
+            self._say(f"cannot restart the job: {error.filename}: {error.strerror}")
             return False
         self._events.job_restarted(self.of_job, failed.label, code)
         return True
+
+    def _is_over(self, task: LocalTask) -> bool:
+        """Return whether no time is left, for the run or, as on a cluster, for what has failed."""
+        if time.monotonic() >= self._deadline:
+            return True
+        return self._job.retry_on != "always" and task.record().get("outcome") == "timeout"
 
     def _is_permanent(self, task: LocalTask, code: int) -> bool:
         """Return whether a failure is not retried because it is permanent, and say so once per task."""
@@ -64,7 +67,7 @@ class Retries:
             return False
         if not task.not_retried:
             task.not_retried = True
-            self._view.say(f"{_failure(task)}; {NOT_RETRIED}")
+            self._say(f"{_failure(task)}; {NOT_RETRIED}")
             self._events.not_retried(task.label, code)
         return True
 

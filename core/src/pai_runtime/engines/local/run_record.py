@@ -1,14 +1,14 @@
-"""The published state of a run while it lasts: ``run.json`` in its folder, and its view."""
+"""The published state of a run while it lasts: ``run.json`` in its folder."""
 
 import json
 import time
+from collections.abc import Callable
 
-from pai_runtime.engines.view import View
 from pai_runtime.runs.state import RUN, Run
 from pai_runtime.task.folder import Folder
 
-SHOW_EVERY = 0.25
-"""Seconds between two updates of the view, and minimum between two versions of ``run.json``."""
+_WRITE_EVERY = 0.25
+"""Minimum seconds between two versions of ``run.json``."""
 
 _MORE, _MORE_OF_TASK = 1024, 256
 """Maximum growth of ``run.json`` from its first to its last version: times, codes and counts."""
@@ -17,9 +17,9 @@ _MORE, _MORE_OF_TASK = 1024, 256
 class RunRecord:
     """A publisher of the state of a run; ``run.json`` is written only after `changed`."""
 
-    def __init__(self, folder: Folder, view: View) -> None:
+    def __init__(self, folder: Folder, say: Callable[[str], None]) -> None:
         self._folder = folder
-        self._view = view
+        self._say = say
         self._has_changed = True
         self._write_at = 0.0
         self._is_reserved = False
@@ -29,16 +29,15 @@ class RunRecord:
         self._has_changed = True
 
     def show(self, run: Run) -> None:
-        """Show the current state in the view."""
+        """Publish the current state if it has changed."""
         is_over = run.ended is not None
         if self._has_changed and (is_over or time.monotonic() >= self._write_at):
             self._has_changed = False
-            self._write_at = time.monotonic() + SHOW_EVERY  # each time it is all of the tasks
+            self._write_at = time.monotonic() + _WRITE_EVERY  # each time it is all of the tasks
             try:
                 self.write(run, is_over=is_over)
             except OSError as error:
-                self._view.say(f"cannot write {error.filename}: {error.strerror}")
-        self._view.show(run)
+                self._say(f"cannot write {error.filename}: {error.strerror}")
 
     def write(self, run: Run, *, is_over: bool = False) -> None:
         """Write the current state to ``run.json``. Raises OSError.

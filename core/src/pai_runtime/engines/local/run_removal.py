@@ -4,16 +4,43 @@ import contextlib
 import errno
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import mount_points
-from pai_runtime.engines.local.run_lock import lock
 from pai_runtime.engines.local.sessions import is_alive
 from pai_runtime.runs.errors import CannotRemove
-from pai_runtime.runs.names import LOCK
-from pai_runtime.runs.state import RUN
+from pai_runtime.runs.names import LOCK, NoSuchRun, has_traces, is_among_runs
+from pai_runtime.runs.run_lock import lock
+from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.folder import Folder
+
+_BLOCK = 512
+
+
+def remove_found(folder: Path, read: Callable[[Path], Run | Unreadable]) -> int:
+    """Remove the directory of a run if `read` says that it is over; return its size in bytes.
+
+    Raises `CannotRemove`, or `NoSuchRun` if it is not the directory of a run.
+    """
+    if folder.is_symlink():
+        raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
+    try:
+        opened = Folder.at(folder, follow=False)
+    except OSError as error:
+        raise NoSuchRun(f"{folder} is not the directory of a run: {error.strerror}") from None
+    with opened:  # what is checked is what is removed, whatever is given its name meanwhile
+        kept = Path(opened.descriptor)
+        run = read(kept)
+        if isinstance(run, Run) and not run.over:
+            raise CannotRemove(f"it is running; stop it first: pai-runtime stop {shlex.quote(str(folder))}")
+        if isinstance(run, Unreadable) and not (is_among_runs(kept) and has_traces(kept)):
+            raise NoSuchRun(
+                f"{folder} is not the directory of a run: {run.reason}; rm -r removes any directory"
+            )
+        size = _size(kept)
+        remove_run(kept)
+        return size
 
 
 def remove_run(folder: Path) -> None:
@@ -84,3 +111,18 @@ def _advice(error: OSError, folder: Path) -> str:
         return ""
     command = shlex.join(["unshare", "--map-auto", "--map-root-user", "rm", "-r", str(folder)])
     return f"; root can remove files of other users; for those of your subuids, use: {command}"
+
+
+def _size(folder: Path) -> int:
+    """Return the size of a directory on disk in bytes, as far as it is readable."""
+    left, size, seen = [str(folder)], 0, set()
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    size += status.st_blocks * _BLOCK
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+    return size

@@ -3,16 +3,16 @@
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.tls import client_context, system_trust
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.http import client_context, system_trust
 from pai_runtime.task.memfd import ScratchFile
-from pai_runtime.task.record import field, record
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Login:
     """The proof of identity of a request: a header, a client certificate with its key (both PEM), or both.
 
@@ -35,7 +35,7 @@ class Credentials(Protocol):
         """Return another login after the server has refused this one; the same one if there is no other."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Fixed:
     """A login that never changes."""
 
@@ -50,7 +50,7 @@ class Fixed:
         return self.fixed
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Access:
     """The URL of a cluster's server, and how to connect to it.
 

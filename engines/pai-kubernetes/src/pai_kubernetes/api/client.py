@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -21,12 +22,9 @@ from pai_kubernetes.api.messages import (
     warnings_of,
 )
 from pai_kubernetes.api.paths import target_of
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.answer import Answer, NoAnswer
-from pai_runtime.network.client import HttpRequest, NotConnected, OpenAnswer
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.plugin.backoff import backoff
-from pai_runtime.task.record import record
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.http import Answer, Deadline, HttpRequest, NoAnswer, NotConnected, OpenAnswer
+from pai_runtime.plugin import backoff
 
 SECONDS: Final = 30
 """Timeout of a request in seconds; with retries, twice as much in all."""
@@ -43,7 +41,7 @@ _MOST_PAGES: Final = 1000
 _MOST_WARNINGS: Final = 20
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Listing:
     """The objects of a collection, with the version of the collection."""
 

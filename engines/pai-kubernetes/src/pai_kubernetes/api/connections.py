@@ -3,11 +3,17 @@
 import threading
 
 from pai_kubernetes.api.access import Access, Login, tls_context
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.answer import Answer
-from pai_runtime.network.client import Bounds, Client, HttpRequest, NotConnected, OpenAnswer
-from pai_runtime.network.proxies import proxy_for
-from pai_runtime.network.url import split_url
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.http import (
+    Answer,
+    Bounds,
+    Client,
+    HttpRequest,
+    NotConnected,
+    OpenAnswer,
+    proxy_for,
+    split_url,
+)
 
 _MOST_OF_REFUSAL = 1 << 20
 

@@ -3,13 +3,13 @@
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.api.access import Login
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.authorization import bearer
-from pai_runtime.task.record import replace
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.http import bearer
 from pai_runtime.task.regular_file import open_regular
 
 MOST_OF_FILE: Final = 1 << 20

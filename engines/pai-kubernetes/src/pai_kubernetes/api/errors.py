@@ -1,12 +1,12 @@
 """Errors of requests to an API server."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.task.record import record
+from pai_runtime.engine import ClusterError
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Cause:
     """One cause in a ``Status``: the fault of a field, such as ``spec.replicatedJobs[0].name``."""
 

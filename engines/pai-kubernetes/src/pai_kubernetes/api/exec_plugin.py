@@ -9,16 +9,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
 from pai_kubernetes.api.access import Login
 from pai_kubernetes.api.times import seconds
 from pai_runtime.document.printable import printable
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.authorization import bearer
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.task.record import field, record
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.http import Deadline, bearer
 from pai_runtime.terminal.output import report
 
 SECONDS: Final = 180
@@ -32,7 +31,7 @@ _MOST_REPORTED: Final = 1 << 16
 _PIECE: Final = 1 << 12
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class ExecConfig:
     """The configuration of an exec plugin from a kubeconfig; `origin` says where.
 

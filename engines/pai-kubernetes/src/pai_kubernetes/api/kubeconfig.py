@@ -11,13 +11,13 @@ from pai_kubernetes.api.access import Access, Credentials, Fixed, Login
 from pai_kubernetes.api.credentials import TokenFile, read_file
 from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed, near_miss
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
-from pai_runtime.engines.cluster import ClusterError
-from pai_runtime.network.authorization import basic, bearer
-from pai_runtime.network.url import split_url
-from pai_runtime.pod.api_server import SERVICE_ACCOUNT
+from pai_runtime.document.problems import Position, listed, near_miss
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value, check_value
+from pai_runtime.engine.http import basic, bearer, split_url
+from pai_runtime.task import paths
+
+SERVICE_ACCOUNT: Final = Path(paths.SERVICE_ACCOUNT)
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXTENSION: Final = "client.authentication.k8s.io/exec"

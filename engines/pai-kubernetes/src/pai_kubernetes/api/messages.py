@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final
@@ -11,8 +12,7 @@ from pai_kubernetes.api.errors import ApiError, Cause
 from pai_kubernetes.api.hidden import told
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
 from pai_runtime.document.printable import printable
-from pai_runtime.network.answer import Answer
-from pai_runtime.task.record import record
+from pai_runtime.engine.http import Answer
 
 _MOST_SAID: Final = 1000
 _MOST_CAUSES: Final = 200
@@ -24,7 +24,7 @@ _MOST_OF_FIELD: Final = 300
 _NO_WEBHOOK: Final = "failed calling webhook"
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Asked:
     """A request as messages describe it.
 

@@ -1,9 +1,8 @@
 """Paths of the Kubernetes API; without a name they are those of the collection."""
 
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
-
-from pai_runtime.task.record import record
 
 JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API = f"{JOBSET_GROUP}/v1alpha2"
@@ -89,7 +88,7 @@ OF_KIND: Final = {"JobSet": jobsets, "ConfigMap": config_maps, "Secret": secrets
 """The functions for the paths of a run's objects, by kind."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Target:
     """The parts of a path, for messages."""
 

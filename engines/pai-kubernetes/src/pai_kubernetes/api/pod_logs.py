@@ -11,8 +11,8 @@ from pai_kubernetes.api.client import Api, Stream
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import pod_log
 from pai_kubernetes.api.times import as_text, nanoseconds
-from pai_runtime.plugin.backoff import backoff
-from pai_runtime.runs.log_times import Piece
+from pai_kubernetes.plain import Piece
+from pai_runtime.plugin import backoff
 
 MOST_BUFFERED: Final = 1 << 20
 """Maximum memory in bytes for unread data, above which the node has to wait."""

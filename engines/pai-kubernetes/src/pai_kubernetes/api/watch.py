@@ -11,7 +11,7 @@ from typing import Any, Final
 from pai_kubernetes.api.client import MOST_ITEMS, Api, Stream, is_object
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.messages import event_error, too_many
-from pai_runtime.plugin.backoff import backoff
+from pai_runtime.plugin import backoff
 
 SYNCED: Final = "SYNCED"
 ADDED: Final = "ADDED"

@@ -8,10 +8,10 @@ import tarfile
 from typing import Final
 
 from pai_kubernetes.manifests.sizes import MOST_DATA
+from pai_pod.engine import MOST_CODE_BYTES, MOST_CODE_ENTRIES
 from pai_runtime.document.amounts import size_text
-from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
-from pai_runtime.pod.code import MOST_BYTES, MOST_ENTRIES
-from pai_runtime.runs.errors import CannotRun
+from pai_runtime.engine import CannotRun, Code
+from pai_runtime.engines.code import IGNORE_FILE, CodeEntry
 
 _TIME: Final = 315_532_800
 """The time of all files (1980), since checkouts and copies of the same content differ in their times."""
@@ -31,14 +31,14 @@ def code_archive(code: Code) -> bytes:
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         for count, entry in enumerate(code.entries(faults.append)):
-            if count >= MOST_ENTRIES:
-                raise _too_large(code, sizes, f"more than {MOST_ENTRIES} files, directories and links")
+            if count >= MOST_CODE_ENTRIES:
+                raise _too_large(code, sizes, f"more than {MOST_CODE_ENTRIES} files, directories and links")
             try:
                 _add(archive, entry, sizes)
             except OSError as error:
                 faults.append(error)
-            if sum(sizes.values()) > MOST_BYTES:
-                raise _too_large(code, sizes, f"more than {size_text(MOST_BYTES)}")
+            if sum(sizes.values()) > MOST_CODE_BYTES:
+                raise _too_large(code, sizes, f"more than {size_text(MOST_CODE_BYTES)}")
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
     if packed.tell() > MOST_DATA:
@@ -62,7 +62,7 @@ def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> N
         archive.addfile(info)
     elif kind == stat.S_IFREG:
         with os.fdopen(entry.holder.open(entry.name), "rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MOST_CODE_BYTES + 1)
         info.size = sizes[entry.path] = len(data)
         archive.addfile(info, io.BytesIO(data))
 

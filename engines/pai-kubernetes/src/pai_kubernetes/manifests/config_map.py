@@ -7,14 +7,11 @@ from typing import Any
 from pai_kubernetes.manifests.code_archive import code_archive
 from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_pod.engine import ARCHIVE, JOB_FILE, OVERRIDES_FILE, PEERS_FILE
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.engines.code import Code
+from pai_runtime.engine import CannotRun, Code
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.pod.code import ARCHIVE
-from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
-from pai_runtime.pod.peers import FILE as PEERS
-from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.masking import Masks
 
 
@@ -23,7 +20,7 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
     request = run.request
     _check_overrides(run)
     peers = run_peers(run.job, run.name, run.roles, request.user)
-    data = {PEERS: _json(peers.to_json())}
+    data = {PEERS_FILE: _json(peers.to_json())}
     if not run.job_file.is_secret:
         data[JOB_FILE] = run.job_file.text
     if request.overrides != NO_OVERRIDES:

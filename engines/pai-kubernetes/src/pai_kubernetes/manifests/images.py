@@ -1,19 +1,17 @@
 """The images of a job's tasks, and the credentials to pull them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.document.problems import InvalidInput, Location, Problems
-from pai_runtime.job.model import Job, TaskRole
+from pai_pod.engine import BadReference, Credentials, ImageReference, credentials_for, parse_reference
+from pai_runtime.engine import InvalidInput, Job, Location, Problems, TaskRole
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.pod.image_check import credentials_for
-from pai_runtime.pod.image_reference import BadReference, ImageReference, parse_reference
-from pai_runtime.pod.registry import Credentials
-from pai_runtime.task.placeholders import fill, has_secret
-from pai_runtime.task.record import record
+from pai_runtime.plugin import has_secret
+from pai_runtime.task.placeholders import fill
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class TaskImage:
     """An image as the job writes it, its location there, and the credentials for it, if it needs any."""
 

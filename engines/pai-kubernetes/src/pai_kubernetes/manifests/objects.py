@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from pai_kubernetes.manifests.config_map import code_config_map, job_config_map
 from pai_kubernetes.manifests.images import task_images
-from pai_kubernetes.manifests.job_config import job_config
 from pai_kubernetes.manifests.jobset import job_set
 from pai_kubernetes.manifests.origins import Origins, job_set_origins
 from pai_kubernetes.manifests.peers import run_roles
@@ -18,20 +18,17 @@ from pai_kubernetes.manifests.secret import job_secret, pull_secret
 from pai_kubernetes.manifests.sizes import check_sizes
 from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engines.cluster import ClusterRequest
-from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import record
+from pai_runtime.engine import CannotRun, Job, Plan, RunRequest, job_config
 
 
-@record(frozen=True)
-class Rendered:
-    """The objects of a run; see `Manifests` for `objects`, which start with the JobSet, and `secrets`.
+@dataclass(frozen=True)
+class RenderedRun:
+    """The objects of a run in the order in which they have to be created, the JobSet first.
 
-    `origins` are those of the JobSet's fields, `job_digest` is that of the job file.
+    `objects` hold no secret value; `secrets` are those that do. `origins` are those of the JobSet's fields,
+    `job_digest` is that of the job file.
     """
 
     objects: Sequence[Mapping[str, Any]]
@@ -48,14 +45,14 @@ class Rendered:
 def render(  # noqa: PLR0913 - all that a run is made of
     job: Job,
     plans: Mapping[TaskName, Plan],
-    request: ClusterRequest,
+    request: RunRequest,
     profile: KubernetesProfile,
     *,
     name: str,
     policies: Policies,
     run_secret: str,
     secrets: Mapping[str, str],
-) -> Rendered:
+) -> RenderedRun:
     """Return the objects of the run `name`.
 
     `run_secret` is what its tasks share and nobody else knows: 64 hexadecimal digits. `secrets` are the
@@ -91,7 +88,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
     own_secrets = [job_secret(run, run_secret), *([pull] if pull else [])]
     check_sizes([*objects, *own_secrets])
     origins = job_set_origins(job, of_role, images, storages, pods, profile.runtime_image_at)
-    return Rendered(objects, own_secrets, origins, run.job_file.digest)
+    return RenderedRun(objects, own_secrets, origins, run.job_file.digest)
 
 
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.storages import StorageVolumes
-from pai_runtime.document.problems import DocumentPath, Location, Position
-from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import record
+from pai_runtime.document.problems import DocumentPath, Position
+from pai_runtime.engine import Job, Location, Plan, TaskRole
 
 POD_TEMPLATE: Final = "spec.replicatedJobs[{}].template.spec.template"
 """The path of the template of a role's pods, to be formatted with the number of the role."""
@@ -35,7 +34,7 @@ _OF_CONTAINER: Final[Mapping[str, DocumentPath]] = {
 """The fields of resources; limits other than CPU and memory are GPUs."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Origins:
     """The locations in the job of what is at paths of its JobSet."""
 

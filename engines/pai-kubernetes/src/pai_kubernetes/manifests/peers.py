@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.names import role_names
-from pai_runtime.job.model import Job
-from pai_runtime.pod.peers import Peers
+from pai_pod.engine import Peers
+from pai_runtime.engine import Job
 
 BARRIER_SECONDS: Final = 600.0
 """Seconds for which the tasks of a gang wait for each other, as on OpenPAI."""

@@ -8,14 +8,11 @@ from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
-from pai_runtime.job.model import TaskRole
+from pai_pod.engine import CODE, DECIDING_VARIABLE, FAILURE, FIRST_PORT, PORT_VARIABLE, SUCCESS
+from pai_runtime.engine import Plan, TaskRole
 from pai_runtime.job.ports import unnamed_port
-from pai_runtime.pod.code import CODE
-from pai_runtime.pod.port_spec import FIRST
-from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
 from pai_runtime.task import paths
 from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
-from pai_runtime.task.plan import Plan
 
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
@@ -134,7 +131,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
 def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
     ends = {SUCCESS: completing_count(role), FAILURE: failing_count(role)}
     deciding = " ".join(end for end, count in ends.items() if count == 1)
-    port = unnamed_port(run.job, FIRST)
+    port = unnamed_port(run.job, FIRST_PORT)
     told = {DECIDING_VARIABLE: deciding, PORT_VARIABLE: str(port or "")} if run.job.gang else {}
     env = [{"name": name, "value": value} for name, value in told.items() if value]
     return {

@@ -11,13 +11,12 @@ start together JobSet 0.10 (``onJobFailureMessagePatterns``): an older one takes
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pai_kubernetes.labels import APP, INIT
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.engine import Job, Problem, Problems, TaskRole
 from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
-from pai_runtime.task.record import record
 
 _MOST: Final = 2**31 - 1
 """The maximum of the API's 32-bit counts."""
@@ -41,7 +40,7 @@ _DISRUPTED: Final = {
 }
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Policies:
     """The policies of a job as fields of Kubernetes' objects.
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from pai_kubernetes.profile import KubernetesProfile, VirtualCluster
-from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.engine import Job, TaskRole
 
 _INIT_MEMORY_MB: Final = 512
 """Memory of the init container, which a pod does not need in addition to its containers' own."""

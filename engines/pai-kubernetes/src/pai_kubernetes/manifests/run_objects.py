@@ -1,25 +1,23 @@
 """The common parts of all objects of a run."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.job_config import JobFile
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engines.cluster import ClusterRequest
-from pai_runtime.job.model import Job
-from pai_runtime.task.record import record
+from pai_runtime.engine import Job, JobFile, RunRequest
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class RunObjects:
     """A run that is being rendered: its name, those of its replicated jobs by role, and its inputs."""
 
     name: str
     roles: Mapping[str, str]
     job: Job
-    request: ClusterRequest
+    request: RunRequest
     profile: KubernetesProfile
     has_pull_secret: bool
     job_file: JobFile

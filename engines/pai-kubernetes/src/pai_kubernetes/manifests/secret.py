@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.run_objects import RunObjects
-from pai_runtime.document.value import Value
-from pai_runtime.pod.given_run import JOB_FILE
-from pai_runtime.pod.image_reference import DOCKER_HUB
-from pai_runtime.runs.errors import CannotRun
+from pai_pod.engine import DOCKER_HUB, JOB_FILE
+from pai_runtime.engine import CannotRun, Value
 
 _DOCKER_HUB: Final = "https://index.docker.io/v1/"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pai_runtime.document.amounts import size_text
-from pai_runtime.runs.errors import CannotRun
+from pai_runtime.engine import CannotRun
 
 MOST_DATA: Final = 1024 * 1024
 """Maximum bytes of all values of a ConfigMap or Secret."""

@@ -1,17 +1,16 @@
 """The mounts of a task as volumes of its pod."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from posixpath import normpath
 from typing import Any
 
 from pai_kubernetes.profile import KubernetesProfile, Storage
-from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.names import with_user_and_job
-from pai_runtime.task.plan import Mount, Plan
-from pai_runtime.task.record import record
+from pai_runtime.engine import CannotRun, Plan
+from pai_runtime.plugin import Mount, with_user_and_job
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class StorageVolumes:
     """The volumes of a pod and their mounts; `uses` has the index of the use for each volume."""
 

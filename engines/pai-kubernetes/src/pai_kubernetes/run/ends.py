@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pai_kubernetes.api.fields import condition, holds, mapping, mappings, moment, string, whole, words
 from pai_kubernetes.labels import APP, INIT
 from pai_kubernetes.run.pods import container_status
-from pai_runtime.task.exit_record import read_termination_message
-from pai_runtime.task.record import record
+from pai_runtime.engine.records import read_termination_message
 
 _DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": "the cluster evicted its pod, as when a node is drained",
@@ -29,7 +29,7 @@ _OUT_OF_MEMORY: Final = {
 """The analysis of a task that ran out of memory, whose whole container the kernel killed."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class End:
     """The end of a pod: of its `container`, or of the pod as a whole if that is empty.
 

@@ -10,12 +10,12 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
-from pai_kubernetes.run.kept import Kept, Seen
+from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.pods import TaskPod, has_started
-from pai_runtime.runs.reader import LogName
-from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.runs.told_variables import read_told, without_told
+from pai_pod.engine import read_told, without_told
+from pai_runtime.engine import Run, RunTask
+from pai_runtime.engine.keeping import Kept, Seen
 
 _LINES: Final = 10_000
 _MOST_BYTES: Final = 4 << 20

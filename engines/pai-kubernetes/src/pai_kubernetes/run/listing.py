@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pai_kubernetes.api.fields import label, mapping, whole
 from pai_kubernetes.labels import REPLICATED_JOB
+from pai_kubernetes.plain import TaskStatus
 from pai_kubernetes.run.retrying import role_is_over
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
-from pai_runtime.runs.state import Run, RunTask, TaskStatus
-from pai_runtime.task.record import replace
+from pai_runtime.engine import Run, RunTask
 
 
 def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:

@@ -9,12 +9,11 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import NO_LOG, LogStream, read_log
 from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
+from pai_kubernetes.plain import LogName, Piece
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
-from pai_runtime.runs.log_times import Piece
-from pai_runtime.runs.reader import LogName
-from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.told_variables import ToldFilter
+from pai_pod.engine import ToldFilter
+from pai_runtime.engine import RunTask
 
 MOST_FOLLOWED: Final = 50
 """Maximum number of concurrent streams, each a connection and a thread."""

@@ -1,6 +1,7 @@
 """The pods of a run, with the task and attempt that each belongs to."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pai_kubernetes.api.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
@@ -13,12 +14,11 @@ from pai_kubernetes.labels import (
     REPLICATED_JOB,
     RESTART_ATTEMPT,
 )
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.run.roles import Role
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.record import record
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class TaskPod:
     """A pod of a task.
 

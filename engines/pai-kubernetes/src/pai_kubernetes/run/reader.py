@@ -1,9 +1,11 @@
 """A run on a cluster, as commands read it and act on it."""
 
 import errno
+import math
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
@@ -11,17 +13,16 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import annotation, label, moment, string
-from pai_kubernetes.api.paths import events, jobs, jobsets, pods
+from pai_kubernetes.api.fields import annotation, label, mapping, moment, string
+from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
+from pai_kubernetes.names import job_config_name
+from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.ends import end_of
-from pai_kubernetes.run.follow import Follower
 from pai_kubernetes.run.keeping import Keeper
-from pai_kubernetes.run.kept import NOTE, Kept, Seen, kept_at
 from pai_kubernetes.run.logs import Logs
-from pai_kubernetes.run.peers import shared_variables
 from pai_kubernetes.run.pods import (
     TaskPod,
     addresses,
@@ -36,31 +37,49 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_runtime.engines.view import View
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
-from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, LogReader, TaskVariables
-from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.runs.told_variables import read_told, with_peers
-from pai_runtime.task.record import replace
+from pai_pod.engine import read_told, with_given_peers
+from pai_runtime.engine import (
+    CannotEnter,
+    CannotRemove,
+    LogReader,
+    Progress,
+    Run,
+    RunReader,
+    RunTask,
+    TaskVariables,
+    Unreadable,
+)
+from pai_runtime.engine.keeping import Kept, Seen, kept_at
 
+_GONE: Final = "its pod is gone; this is what was read of it while the run was followed"
 _LINES: Final = 200
 """Number of last lines of a sidecar's log, among which it prints the variables."""
 _MOST_BYTES: Final = 1 << 20
+_REST_OF_PODS: Final = 2.0
+"""Seconds to wait for the nodes to say how containers ended, once the run is over and its logs are read."""
 
 
-class Reader:
+class Reader(RunReader):
     """The run `named`; `kubectl` has the first words of a command line of kubectl.
+
+    What is read of the run while it is followed is kept on this machine, for when the cluster no longer has
+    it: in the empty directory `keep`, or in one of the engine's.
 
     The first request asks the cluster; further ones use watches, so that polling each second does not ask it
     again.
     """
 
     def __init__(
-        self, api: Api, name: str, profile_name: str, *, kubectl: Sequence[str] = ("kubectl",)
+        self,
+        api: Api,
+        name: str,
+        profile_name: str,
+        *,
+        kubectl: Sequence[str] = ("kubectl",),
+        keep: Path | None = None,
     ) -> None:
         self.named = name
-        self.options: tuple[str, ...] = ("--on", profile_name)
+        self.on = profile_name
         self._api = api
         self._kubectl = kubectl
         self._was_asked = False
@@ -73,7 +92,12 @@ class Reader:
         place = kept_at(profile_name, name)
         self._kept = Kept(place) if place is not None else None
         self._seen: Seen | None = None
+        self._keep = keep
         self._keeper: Keeper | None = None
+        self._followed: Run | None = None
+        self._say: Callable[[str], None] = lambda _text: None
+        self._told: set[str] = set()
+        self._settled_at = math.inf
 
     def run(self) -> Run | Unreadable:
         """Return the current state of the run. Raises `ClusterError`."""
@@ -87,32 +111,59 @@ class Reader:
         if isinstance(run, Unreadable):
             return run
         if self._keeper is not None and watched is not None:
+            self._followed = run
             self._keeper.look(run, string(watched.jobset(), "metadata", "uid"))
         may_hold = bool(annotation(watched.jobset(), HOLD)) if watched is not None else self._may_hold
         return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
-    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
-        """Show the run until it is over, or until Ctrl-C; return it and the exit status."""
-        watched = self._watched or self._watch()
-        self._begin_to_keep(view, keep)
-        try:
-            following = Follower(watched, self.run, self._logs, view, self.named, self.options)
-            run, status = following.follow()
-            if self._keeper is not None:
-                self._keeper.end(run, string(watched.jobset(), "metadata", "uid"))
-            return run, status
-        finally:
-            self.close()
+    def follow(self, say: Callable[[str], None]) -> None:
+        """Begin to watch the run, and to keep what is read of it. Raises `ClusterError`."""
+        self._say = say
+        if self._watched is None:
+            self._watch()
+        self._begin_to_keep()
 
-    def _begin_to_keep(self, view: View, keep: Path | None) -> None:
+    def wait(self, seconds: float) -> None:
+        """Wait until an object of the run changes, at most `seconds`; say what cannot be seen of it."""
+        watched = self._watched
+        if watched is None:
+            super().wait(seconds)
+            return
+        watched.changed.wait(seconds)
+        watched.changed.clear()
+        for what, error in list(watched.missing.items()):
+            self._say_once(f"cannot see the {what} of this run: {error}")
+        if left_out := self._logs.left_out():
+            logs = shlex.join(["pai-runtime", "logs", self.named, "TASK", "-f", "--on", self.on])
+            self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._say(text)
+
+    def is_away(self) -> bool:
+        """Return whether the watches get no answer at present."""
+        return self._watched is not None and self._watched.is_away()
+
+    def is_settled(self) -> bool:
+        """Return whether all logs were read, and it is known how containers ended, or has been waited for."""
+        if self._logs.is_more_to_come():
+            return False
+        if self._watched is None or not self._watched.is_ending():
+            return True
+        self._settled_at = min(self._settled_at, time.monotonic() + _REST_OF_PODS)
+        return time.monotonic() >= self._settled_at
+
+    def _begin_to_keep(self) -> None:
         if self._kept is None:
             return
         try:
-            self._kept.begin(keep)
+            self._kept.begin(self._keep)
         except OSError as error:
-            view.say(f"what the tasks write is not kept: {error.filename}: {error.strerror}")
+            self._say(f"what the tasks write is not kept: {error.filename}: {error.strerror}")
             return
-        self._keeper = Keeper(self._kept, self._api, self._pod, self.exit_record, view.say)
+        self._keeper = Keeper(self._kept, self._api, self._pod, self.exit_record, self._say)
         self._logs.on_read = self._keeper.output
 
     def _with_kept(self, run: Run | Unreadable) -> Run | Unreadable:
@@ -131,7 +182,10 @@ class Reader:
         return replace(run, tasks=tuple(tasks), failed_task=failed or run.failed_task)
 
     def close(self) -> None:
-        """End all watches and streams."""
+        """End all watches and streams, and the keeping of a run that was followed."""
+        if self._keeper is not None and self._followed is not None and self._watched is not None:
+            self._keeper.end(self._followed, string(self._watched.jobset(), "metadata", "uid"))
+        self._keeper = None
         if self._watched is not None:
             self._watched.close()
         self._logs.close()
@@ -183,9 +237,19 @@ class Reader:
             raise OSError(errno.ENODATA, "its runtime has not told them yet")
         known = addresses(chain(*self._task_pods().values()))
         try:
-            return TaskVariables(with_peers(told, shared_variables(self._api, self.named, known)))
-        except (ApiError, ValueError) as error:
-            return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {error}")
+            return TaskVariables(with_given_peers(told, self._given(), known))
+        except ApiError as error:
+            why = str(error)
+        except ValueError:
+            where = f"{self._api.label}: the job in the ConfigMap {job_config_name(self.named)}"
+            why = f"{where} cannot be read; it may be in the Secret of the run"
+        return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {why}")
+
+    def _given(self) -> Mapping[str, str]:
+        """Return the files that the pods were given, except for those with secrets. Raises `ApiError`."""
+        name = job_config_name(self.named)
+        data = mapping(self._api.get(config_maps(self._api.namespace, name)), "data")
+        return {key: value for key, value in data.items() if isinstance(value, str)}
 
     def cancel(self) -> str:
         """Suspend the run for good, and return advice if Kueue might resume it."""
@@ -196,13 +260,13 @@ class Reader:
             return ""
         return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
 
-    def remove(self) -> None:
+    def remove(self) -> int | None:
         """Delete the JobSet, with all that it owns. Raises `CannotRemove`."""
         run = self._ask()
         if isinstance(run, Run) and run.stopping:
             raise CannotRemove("it is being stopped; remove it once its tasks have ended")
         if isinstance(run, Run) and not run.over:
-            command = shlex.join(["pai-runtime", "stop", self.named, *self.options])
+            command = shlex.join(["pai-runtime", "stop", self.named, "--on", self.on])
             raise CannotRemove(f"it is running; stop it first: {command}")
         try:
             path = jobsets(self._api.namespace, self.named)
@@ -214,6 +278,7 @@ class Reader:
                 raise CannotRemove(str(error)) from None
         if self._kept is not None:
             self._kept.remove()
+        return None
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Raise `CannotEnter` with the command line of kubectl that enters the task."""
@@ -284,4 +349,4 @@ def _newer(now: RunTask | None, kept: RunTask, pod: TaskPod | None) -> RunTask:
     """Return a task as the cluster has it, or as it was seen before its pod was removed."""
     if now is not None and (pod is not None or not now.over or not kept.over or kept.retries < now.retries):
         return now
-    return replace(kept, note=NOTE)
+    return replace(kept, note=_GONE)

@@ -3,18 +3,18 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pai_kubernetes.api.fields import annotation
 from pai_kubernetes.labels import ROLES
-from pai_runtime.task.record import record
 
 _ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"
 MOST_TASKS = 100_000
 """The maximum number of completions of an Indexed Job."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Role:
     """A task role: its name as written, that of its replicated job, and its number of tasks."""
 

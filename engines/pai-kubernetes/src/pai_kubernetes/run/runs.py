@@ -13,7 +13,7 @@ from pai_kubernetes.labels import JOBSET_NAME, RUN
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.state import readable
 from pai_kubernetes.run.watched import FIRST_LISTS
-from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.engine import Run, Unreadable
 
 _Objects = Iterable[Mapping[str, Any]]
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pai_kubernetes.api.client import Api
@@ -11,11 +12,9 @@ from pai_kubernetes.api.fields import moment, shown
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
 from pai_kubernetes.run.pods import TaskPod, container_status
-from pai_runtime.runs.progress import Progress, progress_of
-from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.runs.told_variables import STATE_PREFIX, is_told, read_told
-from pai_runtime.task.record import replace
-from pai_runtime.task.runtime_log import text_of
+from pai_pod.engine import STATE_PREFIX, is_told, read_told
+from pai_runtime.engine import Progress, Run, RunTask
+from pai_runtime.engine.records import progress_of, text_of
 
 LONG: Final = 20.0
 """Seconds in the init container after which the reason is read."""

@@ -4,6 +4,7 @@ Whatever is in these objects, texts come out printable and bounded, and no task 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pai_kubernetes.api.fields import (
@@ -20,6 +21,7 @@ from pai_kubernetes.api.fields import (
     words,
 )
 from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
+from pai_kubernetes.plain import RunOutcome, TaskName, TaskStatus
 from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.indexes import ended_indexes
 from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
@@ -31,11 +33,8 @@ from pai_kubernetes.run.retrying import (
 )
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.completion import first_failure
-from pai_runtime.runs.failed_callbacks import count_failed_callbacks
-from pai_runtime.runs.state import Run, RunOutcome, RunTask, TaskStatus, Unreadable
-from pai_runtime.task.record import record, replace
+from pai_runtime.engine import Run, RunTask, Unreadable
+from pai_runtime.engine.records import count_failed_callbacks, first_failure
 
 ENGINE = "kubernetes"
 
@@ -44,7 +43,7 @@ _GONE = "the cluster has removed its pod, and its logs with it"
 _Object = Mapping[str, Any]
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class _Objects:
     """What is known of a run, and its state as a whole."""
 

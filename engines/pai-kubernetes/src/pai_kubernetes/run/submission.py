@@ -2,7 +2,8 @@
 
 import secrets
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, Final
@@ -11,10 +12,9 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
-from pai_kubernetes.run.signals import stop_signals
-from pai_runtime.engines.cluster import Manifests
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.runs.errors import CannotRun, MayBeLeft
+from pai_runtime.engine import CannotRun, MayBeLeft
+from pai_runtime.engine.http import Deadline
+from pai_runtime.runs.interrupts import stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of suffixes, without vowels and similar ones: a suffix is no word, and easy to read out."""
@@ -26,6 +26,15 @@ _LATE: Final = 10.0
 _PAUSE: Final = 0.5
 _NO_ANSWER: Final = (0, HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 """Statuses after which a request may still be carried out."""
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """The objects of a run, with the JobSet among the `objects`; only `secrets` hold values of secrets."""
+
+    objects: Sequence[Mapping[str, Any]]
+    secrets: Sequence[Mapping[str, Any]]
+
 
 Render = Callable[[str], Manifests]
 """A function that returns the objects of a run for the suffix of its name."""

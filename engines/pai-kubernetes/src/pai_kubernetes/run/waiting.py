@@ -6,6 +6,7 @@ container has the registry's words during the back-off, too; before, only the ev
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pai_kubernetes.api.fields import (
@@ -22,7 +23,6 @@ from pai_kubernetes.api.fields import (
 )
 from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
 from pai_kubernetes.run.pods import container_status
-from pai_runtime.task.record import record
 
 Event = Mapping[str, Any]
 
@@ -43,7 +43,7 @@ _OF_THE_PAST: Final = ("FailurePolicyAction", "FailedJobs", "ReachedMaxRestarts"
 """Suffixes of the reasons for what a JobSet did after a failure, for which nothing waits."""
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Warnings:
     """The warnings of a cluster about what hinders objects, latest last."""
 

@@ -11,13 +11,13 @@ from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
+from pai_kubernetes.plain import TaskName
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import readable, run_of
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.engine import Run, Unreadable
 
 FIRST_LISTS: Final = 60
 """Timeout in seconds of the first lists, after which the cluster counts as unavailable."""
@@ -239,7 +239,7 @@ class Watched:
 
 def no_such_run(name: str, api: Api) -> Unreadable:
     """Return the error that there is no run of this name."""
-    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}")
+    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}", is_missing=True)
 
 
 def _uid(document: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="show a definition, its variables and what it requires")
     use = commands.add_parser("use", help="print a job that uses a definition")
     add = commands.add_parser("add", help="add a source to your marketplace.yaml")
+    remove = commands.add_parser("remove", help="remove a source from your marketplace.yaml")
     check = commands.add_parser("check", help="check definition files, for their authors")
     search.add_argument("words", metavar="WORD", nargs="+", help="looked for in all texts, whatever the case")
     for command in (list_, search):
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the value of a variable, in YAML; repeatable",
     )
     _add_arguments_of_add(add)
+    remove.add_argument("name", metavar="SOURCE", help="the name of the source")
     check.add_argument("paths", metavar="PATH", type=Path, nargs="+", help="a definition file or a directory")
     check.add_argument("--strict", action="store_true", help="treat warnings as errors")
     for command in (list_, search, show, check):
@@ -77,5 +79,6 @@ _MODULES = {
     "show": "showing",
     "use": "using",
     "add": "adding",
+    "remove": "removing",
     "check": "checking",
 }

@@ -1,34 +1,29 @@
 """``pai-runtime marketplace add``: adds a source to the user's ``marketplace.yaml``."""
 
 import argparse
-import fcntl
-import os
 import re
-import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pai_definitions.configuration import (
-    MACHINE_CONFIGURATION,
-    read_sources,
-    sources_in,
-    user_configuration,
-)
+from pai_definitions.configuration import MACHINE_CONFIGURATION, read_sources, sources_in
 from pai_definitions.job_library import opened_sources
+from pai_definitions.marketplace.own_configuration import (
+    configuration_text,
+    own_configuration,
+    write_configuration,
+)
 from pai_definitions.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_definitions.model import Listed
 from pai_definitions.reference import BadReference, parse_reference
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import parse_document, read_text
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, as_warnings
 from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.network.url import shown_text
-from pai_runtime.task import atomic_write
 from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import report, report_problems, write_lines
 
@@ -42,20 +37,15 @@ def main(args: argparse.Namespace) -> int:
 
     Raises `NoDefinition` if it does not exist.
     """
-    path = user_configuration()
-    if path is None:
-        raise NoDefinition(
-            "no-such-source", "there is no home directory, and so no marketplace.yaml of yours"
-        )
     entry = _entry(args)
-    with _alone(path.resolve().parent):
+    with own_configuration() as path:
         return _add(entry, path, given_host(args.policy))
 
 
 def _add(entry: Entry, path: Path, host: Host) -> int:
     problems = Problems()
     try:
-        new = with_source(_text(path), str(path), entry)
+        new = with_source(configuration_text(path), str(path), entry)
         if new is None:
             report(f"{path}: cannot be changed by a program; add this to its sources:", *entry_lines(entry))
             return INVALID
@@ -64,22 +54,10 @@ def _add(entry: Entry, path: Path, host: Host) -> int:
         report_problems(error.problems)
         return INVALID
     report_problems(list(as_warnings(problems.in_order)))
-    _write(path, new)
+    write_configuration(path, new)
     amount = counted(len(listed), "definition", "definitions")
     write_lines([f"added the source {entry['name']}, with {amount}, to {path}"])
     return 0
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the directory of the configuration, which is created if missing, against concurrent additions."""
-    folder.mkdir(parents=True, exist_ok=True)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
@@ -102,22 +80,6 @@ def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
     if not listed:
         problems.check()
     return listed
-
-
-def _text(path: Path) -> str:
-    """Return the text of the configuration; empty if it does not exist."""
-    return read_text(path) if path.exists() else ""
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the configuration; through a link, its target."""
-    path = path.resolve()
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
-    holder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        atomic_write.write(holder, path.name, text.encode(), mode, sync=True)
-    finally:
-        os.close(holder)
 
 
 def _entry(args: argparse.Namespace) -> Entry:

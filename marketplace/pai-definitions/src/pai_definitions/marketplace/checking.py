@@ -3,15 +3,14 @@
 import argparse
 from collections.abc import Iterator, Sequence
 
-from pai_definitions.definition import read_definitions, unused_variables
+from pai_definitions.definition import misspelt, read_definitions, unused_variables
 from pai_definitions.marketplace.checked_files import CheckedFiles
 from pai_definitions.marketplace.checked_use import CheckedUse
 from pai_definitions.marketplace.sources import given_sources
 from pai_runtime.cli.validate import stricter, validity
 from pai_runtime.definitions import Definition, DefinitionFile
 from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Problem, Problems, errors, near_miss
-from pai_runtime.document.schemas import package_schema
+from pai_runtime.document.problems import Problem, Problems, errors
 from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
@@ -29,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     problems.add(*_seconds(definitions))
     use = CheckedUse(definitions, sources.library(checked.sources), sources.host)
     for definition in definitions:
-        problems.add(*_unused(definition), *_misspelt(definition), *use.problems(definition))
+        problems.add(*_unused(definition), *misspelt(definition), *use.problems(definition))
     found = problems.in_order
     if args.strict:
         found = tuple(map(stricter, found))
@@ -68,23 +67,6 @@ def _seconds(definitions: Sequence[Definition]) -> Iterator[Problem]:
                 f"'{each.name}' is defined in {other.value.position} too, with the same type and version"
             )
             yield name.problem("duplicate-name", message, found=f"'{each.name}'")
-
-
-def _misspelt(definition: Definition) -> Iterator[Problem]:
-    """Warn of fields that look like known ones; other fields are allowed, for `this` and for plugins."""
-    known = package_schema("pai_definitions", "definition.schema.json")["properties"]
-    for field in definition.value.values():
-        name = str(field.key)
-        if name not in known and (meant := near_miss(name, known)):
-            yield Problem(
-                "unknown-field",
-                f"'{name}' is no field of a definition",
-                field.key_position,
-                field.field,
-                found=f"'{name}'",
-                suggestion=meant,
-                severity="warning",
-            )
 
 
 def _unused(definition: Definition) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
-"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is.
+"""A source added to, or removed from, the text of a ``marketplace.yaml``; everything else stays as it is.
 
-It is put in at its place: read and written again by ruamel.yaml, the rest would be indented and spaced anew.
+It is edited in its place: read and written again by ruamel.yaml, the rest would be indented and spaced anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +35,39 @@ def with_source(text: str, file: str, entry: Entry) -> str | None:
     return new if after == [*_listed(root), entry] else None
 
 
+def without_source(text: str, file: str, index: int) -> str | None:
+    """Return the text without the source of this index; None if a person has to remove it.
+
+    Raises `InvalidInput` if the text is invalid.
+    """
+    root = parse_document(text, file)
+    sources = root.get("sources")
+    if sources is None:
+        return None
+    entry = sources.node.children[index]
+    first = text.rfind("\n", 0, entry.start) + 1
+    last = text.find("\n", max(each.end for _, each in walk(entry)) - 1)
+    new = text[:first] + ("" if last < 0 else text[last + 1 :])
+    expected = [*_listed(root)]
+    del expected[index]
+    if root.node.keys["sources"] >= first:
+        return None
+    if not expected:
+        colon = text.index(":", root.node.keys["sources"]) + 1
+        new = f"{new[:colon]} []{new[colon:]}"
+    try:
+        return new if parse_document(new, file).data == {**root.data, "sources": expected} else None
+    except InvalidInput:
+        return None
+
+
 def _has_content(text: str) -> bool:
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def _listed(root: Value) -> Sequence[Any]:
     sources = root.get("sources")
-    return sources.data or () if sources else ()
+    return list(sources.data or ()) if sources else []
 
 
 def _appended(text: str, root: Value, entry: Entry) -> str:

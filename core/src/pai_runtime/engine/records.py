@@ -1,0 +1,15 @@
+"""What tasks of the runtime leave, for engines that read it, and which of them failed first."""
+
+from pai_runtime.runs.completion import first_failure
+from pai_runtime.runs.failed_callbacks import count_failed_callbacks
+from pai_runtime.runs.progress import progress_of
+from pai_runtime.task.exit_record import read_termination_message
+from pai_runtime.task.runtime_log import text_of
+
+__all__ = [
+    "count_failed_callbacks",
+    "first_failure",
+    "progress_of",
+    "read_termination_message",
+    "text_of",
+]

@@ -1,0 +1,63 @@
+"""What a task has used, from its exit record, which is untrusted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.state import Run, RunTask
+
+_MOST_READ = 1000
+"""Tasks of a run whose records are read for what they have used: more would take long."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a task has used: MiB of memory at its peak, seconds of all processors; and what it requests."""
+
+    memory_peak: int
+    cpu_seconds: float
+    memory: int | None = None
+    cpu: int | None = None
+    gpu: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it took more memory than it requests, which ends a task on a cluster."""
+        return self.memory is not None and 0 < self.memory < self.memory_peak
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as in the record."""
+        requested = {"memoryMB": self.memory, "cpu": self.cpu, "gpu": self.gpu}
+        return {
+            "memoryPeakMB": self.memory_peak,
+            "cpuSeconds": self.cpu_seconds,
+            "requested": {name: value for name, value in requested.items() if value is not None},
+        }
+
+
+def usage_in(record: Mapping[str, Any]) -> Usage | None:
+    """Return what a record says; None if that is nothing, or invalid."""
+    found = record.get("usage")
+    if not isinstance(found, Mapping):
+        return None
+    requested = found.get("requested")
+    asked = requested if isinstance(requested, Mapping) else {}
+    memory, seconds = _whole(found.get("memoryPeakMB")), found.get("cpuSeconds")
+    if memory is None or not isinstance(seconds, (int, float)):
+        return None
+    return Usage(memory, float(seconds), *(_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu")))
+
+
+def over_request(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
+    """Yield the tasks that took more memory than they request, if nothing ended them for it."""
+    if reader.on:  # a cluster would have
+        return
+    for task in [each for each in run.tasks if each.over][:_MOST_READ]:
+        usage = usage_in(reader.exit_record(task))
+        if usage and usage.is_over:
+            yield task, usage
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None

@@ -1,0 +1,163 @@
+"""The code of a job in a pod: an archive that the engine has packed, unpacked where the task starts.
+
+The engine made it, and yet nothing in it is trusted: what it unpacks to is bounded, it has files, directories
+and symbolic links only, each below its directory and made once, and none of the links is followed.
+"""
+
+import gzip
+import os
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+from pai_pod.config_files import find_file
+from pai_pod.directories import Directories
+from pai_pod.errors import InitFailed
+from pai_runtime.document.amounts import size_text
+from pai_runtime.document.printable import printable
+from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_runtime.task.regular_file import open_regular
+
+ARCHIVE: Final = "code.tar.gz"
+CODE: Final = "code"
+"""The directory of the code on the pod volume, in which the task container starts."""
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of all files of an archive, which comes in a ConfigMap of at most 1 MiB."""
+MOST_ENTRIES: Final = 50_000
+"""Maximum number of files, directories and links; empty ones take very little of an archive."""
+_MOST_AROUND: Final = 64 * 1024
+"""Maximum bytes between the contents of two files: headers, long names, and read-ahead."""
+_LATEST: Final = 1 << 40
+"""The latest time of a file, in seconds since 1970; no file system keeps later ones."""
+_PART: Final = 64 * 1024
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _BadArchive(ValueError):
+    """The exception for an invalid archive; the text says what is wrong."""
+
+
+def given_code(directories: Directories) -> Path | None:
+    """Unpack the job's code on the volume, and return its directory; None if the pod has none.
+
+    Raises as `unpack_code`.
+    """
+    archive = find_file((directories.packed_code,), ARCHIVE)
+    if archive is None:
+        return None
+    with Folder.at(directories.volume) as volume, volume.folder(CODE, make=True) as code:
+        unpack_code(archive, code)
+    return directories.volume / CODE
+
+
+def unpack_code(archive: Path, to: Folder) -> None:
+    """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails."""
+    try:
+        with (
+            open_regular(archive) as packed,
+            _Bounded(fileobj=packed) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as opened,
+        ):
+            left, made = MOST_BYTES, {""}
+            while member := _next(opened, stream):
+                left -= member.size
+                _check(member, left)
+                _count(member, made)
+                stream.allow(member.size)
+                _unpack(opened, member, to)
+            _read_end(opened, stream)
+    except (_BadArchive, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InitFailed(
+            1, f"{archive}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
+        ) from None
+
+
+class _Bounded(gzip.GzipFile):
+    """A gzip stream that returns no more bytes than are allowed: tarfile reads as much as a header says."""
+
+    _left = _MOST_AROUND
+
+    def allow(self, size: int) -> None:
+        """Allow `size` bytes from now on, besides what surrounds them."""
+        self._left = size + _MOST_AROUND
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _BadArchive(
+                f"expected headers of at most {size_text(_MOST_AROUND)} in all, found larger ones"
+            )
+        return data
+
+
+def _next(archive: tarfile.TarFile, stream: _Bounded) -> tarfile.TarInfo | None:
+    """Return the next entry; turn whatever tarfile raises for an invalid header into `_BadArchive`."""
+    stream.allow(0)
+    try:
+        return archive.next()
+    except (_BadArchive, tarfile.TarError, OSError, EOFError, zlib.error):
+        raise
+    except (ValueError, LookupError, ArithmeticError, TypeError, RecursionError) as error:
+        raise _BadArchive(f"a header that cannot be read: {error}") from None
+
+
+def _read_end(archive: tarfile.TarFile, stream: _Bounded) -> None:
+    """Read what follows the last entry: zeros, and the checksum."""
+    stream.allow(0)
+    while data := archive.fileobj.read(_PART):
+        if data.strip(b"\0"):
+            raise _BadArchive("after its last entry comes something else")
+
+
+def _count(member: tarfile.TarInfo, made: set[str]) -> None:
+    """Raise `_BadArchive` if an entry, with the directories that it needs, exceeds the number allowed."""
+    path = ""
+    for part in _parts(member):
+        path = f"{path}/{part}"
+        made.add(path)
+    if len(made) > MOST_ENTRIES:
+        raise _BadArchive(f"expected at most {MOST_ENTRIES} files, directories and links, found more")
+
+
+def _check(member: tarfile.TarInfo, left: int) -> None:
+    """Raise `_BadArchive` for an entry that code cannot have, or a file larger than the bytes `left`."""
+    shown = ascii(member.name[:200])
+    parts = _parts(member)
+    if left < 0:
+        raise _BadArchive(f"expected at most {size_text(MOST_BYTES)} in all files, found more")
+    if member.name.startswith("/") or ".." in parts or len(parts) > MOST_LEVELS or "\0" in member.name:
+        raise _BadArchive(f"{shown} is not a path below the directory of the code")
+    is_file = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
+    if not (member.isdir() or (parts and (is_file or member.issym()))):
+        raise _BadArchive(f"{shown} is neither a file nor a directory nor a symbolic link")
+    if member.issym() and (not member.linkname or "\0" in member.linkname):
+        raise _BadArchive(f"{shown} leads to what is no path")
+    if not 0 <= member.mtime < _LATEST:  # nor is it not a number
+        raise _BadArchive(f"{shown} has a time that is none")
+
+
+def _parts(member: tarfile.TarInfo) -> list[str]:
+    return [part for part in member.name.split("/") if part not in ("", ".")]
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Folder) -> None:
+    parts = _parts(member)
+    if member.isdir():
+        if parts:
+            to.make("/".join(parts))
+        return
+    *above, last = parts
+    with to.folder("/".join(above), make=True) as holder:
+        content = archive.extractfile(member) if member.isreg() else None
+        if content is None:
+            os.symlink(member.linkname, last, dir_fd=holder.fd)
+            return
+        with content, os.fdopen(os.open(last, _NEW, 0o600, dir_fd=holder.fd), "wb") as file:
+            while data := content.read(_PART):
+                file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o755 if member.mode & 0o100 else 0o644)
+            os.utime(file.fileno(), (member.mtime, member.mtime))  # build tools compare it

@@ -1,0 +1,134 @@
+"""The first process of a task container, which runs what the init container has planned.
+
+The launcher starts it with the bundle's interpreter, in the image's working directory; of the image itself it
+needs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pai_pod.handover import Handover, take_over
+from pai_runtime.supervisor.spawning import has_null, open_standard_streams
+from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.bundle import OWN_VARIABLES, image_environment
+from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
+from pai_runtime.task.fast_json import dumps
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import hook_argv
+from pai_runtime.task.launch import LaunchOptions, Rotation
+from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
+from pai_runtime.task.stop_signals import STOP_SIGNALS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping
+    from dataclasses import replace
+else:
+    import _signal as signal
+
+    from pai_runtime.task.record import replace
+
+RUNTIME_DIR = "PAI_RUNTIME_DIR"
+"""The variable that names the task's folder if it is not at the platform's default path."""
+
+# What only a task needs that cannot run is imported there.
+# ruff: noqa: PLC0415
+
+
+def main() -> int:
+    """Run the task, and return its exit code."""
+    # Kept until the supervisor listens: the first process of a container ignores what it has no handler for.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    open_standard_streams()
+    _take_back(image_environment(os.environ))
+    umask = os.umask(0o022)  # logs and records are for everybody
+    options = LaunchOptions(
+        termination_log=TERMINATION_LOG,
+        phases="rest",
+        work=_working_directory(),
+        umask=umask,
+        rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
+    )
+    path = os.environ.get(RUNTIME_DIR) or TASK_FOLDER
+    try:
+        folder = Folder.at(path)
+    except OSError as error:
+        sys.stderr.write(
+            f"pai-runtime: {path}: {error.strerror}; expected the directory that the init container makes\n"
+        )
+        return RUNTIME_ERROR
+    if not os.path.exists("/proc/self/fd"):
+        return _cannot_run(
+            folder, "/proc is not mounted in this container, and the runtime needs it", options
+        )
+    try:
+        handover = take_over(folder)
+    except FileNotFoundError:
+        return _start_again(folder, options)
+    except (OSError, ValueError) as error:
+        return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
+    options = _with_handover(options, handover)
+    if not has_null():
+        return _cannot_run(
+            folder, "/dev/null cannot be used in this container, and the runtime needs it", options
+        )
+    return supervise(folder, options)
+
+
+def _take_back(environment: Mapping[str, str]) -> None:
+    """Restore the environment that the image and the platform set for the task."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.putenv("TZ", OWN_VARIABLES["TZ"])  # for the C library of this process alone
+
+
+def _working_directory() -> str:
+    """Return the image's working directory; ``/`` if it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
+    secrets = ScratchFile()
+    secrets.write(dumps(dict(handover.secrets)).encode())
+    return replace(
+        options,
+        logs=handover.logs,
+        secrets_fd=secrets.fd,
+        hook_argv=hook_argv(),
+        certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
+        tools=TOOLS,
+    )
+
+
+def _start_again(folder: Folder, options: LaunchOptions) -> int:
+    """Handle a start without a handover: a task that has ended keeps its result, and is not run twice."""
+    from pai_runtime.supervisor.recording import write_record
+    from pai_runtime.task.exit_record import noted, read_exit_record
+
+    record = read_exit_record(folder)
+    code = record.get("exitCode")
+    if type(code) is not int or not 0 <= code <= MOST_CODE:
+        why = "it has been started before, or the init container did not finish"
+        return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
+    sys.stderr.write(
+        f"pai-runtime: this task has already ended, with exit code {code}; only a new pod can run it again\n"
+    )
+    write_record(folder, noted(record, ""), options)
+    return code
+
+
+def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
+    from pai_runtime.supervisor.recording import cannot_run
+
+    return cannot_run(folder, message, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
