@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+from functools import partial
 from pathlib import Path
 
 from tests.support import PROGRAM, cli, job, until, write_job
@@ -15,13 +16,17 @@ def state(run: Path) -> str:
     return str(found["state"])
 
 
+def is_running(run: Path) -> bool:
+    return state(run) == "running"
+
+
 def test_a_detached_run_is_its_name_alone_and_goes_on_until_it_ends_or_is_stopped(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": [WAIT]}))
     for name in ("ended", "stopped"):
         # That its output ends says that nothing of the run holds it.
         started = cli("run", path, "--detach", "--isolation", "none", "--out", tmp_path / name)
         assert (started.returncode, started.stdout) == (0, f"{tmp_path / name}\n"), started.stderr
-        until(lambda run=tmp_path / name: state(run) == "running")
+        until(partial(is_running, tmp_path / name))
     (tmp_path / "ended/worker/0/work/go").touch()
     assert cli("logs", tmp_path / "ended", "-f").stdout == "gone\n"
     until(lambda: state(tmp_path / "ended") == "succeeded")
@@ -33,15 +38,14 @@ def test_a_detached_run_survives_the_terminal_that_it_was_started_at(tmp_path: P
     path = write_job(tmp_path, job(worker={"commands": [WAIT]}))
     child, terminal = pty.fork()
     if not child:
-        os.execv(
-            PROGRAM, [PROGRAM, "run", path, "--detach", "--isolation", "none", "--out", tmp_path / "run"]
-        )
+        argv = [PROGRAM, "run", path, "--detach", "--isolation", "none", "--out", tmp_path / "run"]
+        os.execv(PROGRAM, list(map(str, argv)))
     seen = b""
     while b"/run\r\n" not in seen:
         seen += os.read(terminal, 1000)
     os.close(terminal)  # which hangs up
     os.waitpid(child, 0)
-    until(lambda: state(tmp_path / "run") == "running")
+    until(partial(is_running, tmp_path / "run"))
     (tmp_path / "run/worker/0/work/go").touch()
     until(lambda: state(tmp_path / "run") == "succeeded")
 
