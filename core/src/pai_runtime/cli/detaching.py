@@ -3,12 +3,12 @@
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 from functools import partial
 
 from pai_runtime.runs.state import Run
 from pai_runtime.task.exit_codes import killed_by
+from pai_runtime.terminal.output import drop_streams, flush, keep_streams
 
 LetGo = Callable[[], None]
 
@@ -20,12 +20,12 @@ def in_own_session(work: Callable[[LetGo], int]) -> int:
     soon as it has called that, else its exit status; there, its exit status.
     """
     answer, tell = os.pipe()
-    sys.stdout.flush()
+    flush()
     child = os.fork()
     if not child:
         os.close(answer)
         os.setsid()
-        _keep_streams_to_ourselves()
+        keep_streams()
         return work(partial(_let_go, tell))
     os.close(tell)
     if _answered(child, answer):
@@ -62,23 +62,8 @@ def _answered(child: int, answer: int) -> bool:
             os.kill(child, signal.SIGINT)  # not waited for yet, so this is still its process id
 
 
-def _keep_streams_to_ourselves() -> None:
-    """Let no process that is started from here hold the streams of the caller, who may wait for their end."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        mine = os.fdopen(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors)
-        setattr(sys, name, mine)
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
-
-
 def _let_go(tell: int) -> None:
-    for name in ("stdout", "stderr"):
-        with contextlib.suppress(OSError), getattr(sys, name):
-            pass
-        setattr(sys, name, os.fdopen(os.dup(0), "w"))
+    drop_streams()
     with contextlib.suppress(OSError):  # who waited may be gone
         os.write(tell, b"\0")
     os.close(tell)
