@@ -23,7 +23,7 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
 made of the answers. Not every engine needs `pai_runtime.engine.http`, the client for those that ask a server,
-``jobs``, ``keeping``, ``records`` and ``messages``. In ``conformance`` are the tests that every engine passes.
+``jobs``, ``keeping``, ``records`` and ``messages``; ``conformance`` has the tests that each engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
