@@ -214,7 +214,7 @@ def test_the_options_of_an_engine_are_its_own(tmp_path: Path, cluster: SmallClus
         ["prune", "--older-than", "1h"],
         ["render", "job.yaml"],
         ["exec", "demo", "worker/0"],
-        ["explain", "demo", "worker/0"],
+        ["variables", "demo", "worker/0"],
         ["run", "job.yaml", "--detach"],
     ],
 )

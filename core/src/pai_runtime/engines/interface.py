@@ -98,13 +98,15 @@ class Engine(ABC):
     `options` are its own options of ``pai-runtime run``. `cannot` maps words of the command line, commands
     such as ``rm`` and options such as ``--task``, to the reason why it cannot do that. `has_own_plugins` says
     that tasks use the plugins that are installed there, so that one that is missing here is no error. With
-    `prints_output`, its tasks can write to the standard output of who follows them.
+    `prints_output`, its tasks can write to the standard output of who follows them. With `keeps_provenance`,
+    where a run comes from is kept with it.
     """
 
     options: Sequence[Option] = ()
     cannot: Mapping[str, str] = MappingProxyType({})
     has_own_plugins: bool = True
     prints_output: bool = False
+    keeps_provenance: bool = False
 
     @abstractmethod
     def new_run(self, request: RunRequest) -> "NewRun":
