@@ -285,7 +285,7 @@ def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
 def test_more_files_than_init_unpacks_are_refused_when_they_are_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(archiving, "MOST_CODE_ENTRIES", 3)
     for number in range(3):
         (tmp_path / str(number)).touch()
     code_archive(Code(tmp_path))

@@ -7,17 +7,20 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import importlib_metadata
 import pytest
 
+from pai_runtime.host import installed
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.metadata import normalized
-from tests.plugin_factory import PIP, UV, Site, manifest, project, uses
-from tests.support import cli, job, made_once, write_job
+from tests.plugin_factory import GREETS, PIP, UV, Site, manifest, policy_rule, project, uses, write_policy
+from tests.support import cli, job, made_once, runtime_log, write_job
 
 
 def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
@@ -278,6 +281,111 @@ def test_a_plugin_may_be_in_a_package_without_a_file_of_its_own(
     assert {"name": "DEEP", "value": "yes", "source": "use0"} in json.loads(result.stdout)["plans"][0][
         "environment"
     ]
+
+
+# Wherever it is
+
+
+class _Finder(importlib_metadata.DistributionFinder):
+    """A finder of somebody else's, which brings distributions from where only it looks."""
+
+    def __init__(self, found: Callable[[], Iterator[importlib_metadata.Distribution]]) -> None:
+        self._found = found
+
+    def find_distributions(self, *_args: object) -> Iterator[importlib_metadata.Distribution]:
+        return self._found()
+
+
+class _InMemory(importlib_metadata.Distribution):
+    """A distribution that has texts, and no files."""
+
+    def __init__(self, texts: dict[str, str] | None) -> None:
+        self._texts = texts
+
+    def read_text(self, filename: str) -> str | None:
+        if self._texts is None:
+            raise RuntimeError("a finder may fail in any way")
+        return self._texts.get(filename)
+
+    def locate_file(self, path: object) -> Any:
+        raise NotImplementedError
+
+
+def _archive(site: Site, path: Path) -> Path:
+    """What is installed, in an archive and no longer in the folder."""
+    shutil.make_archive(str(path), "zip", site.folder)
+    shutil.rmtree(site.folder)
+    return path.with_name(f"{path.name}.zip")
+
+
+def test_a_plugin_in_an_archive_works_as_an_installed_one_does_and_one_that_is_refused_there_does_not(
+    site: Site, tmp_path: Path
+) -> None:
+    hook = """
+import org_one.part
+@hookimpl
+def pai_init(use, task):
+    try:
+        import org_refused
+    except ImportError as error:
+        print("init of", use.name, error)
+"""
+    files = {"{package}/part.py": ""}
+    made = site.add("org.one", GREETS + hook, files=files, hooks=["pai_prerequisite", "pai_init"])
+    site.add("org.refused")
+    policy = write_policy(tmp_path, policy_rule(made, digest=made.digest))
+    archive = _archive(site, tmp_path / "plugins")
+    path = write_job(tmp_path, job(**uses("org.one")))
+    ran = site.cli("run", path, "--policy", policy, "--out", tmp_path / "run", before=(archive,))
+    assert ran.returncode == 0, ran.stderr
+    message = "the module org_refused belongs to org-refused, whose plugins are refused"
+    assert f"init of use0 {message}" in runtime_log(tmp_path / "run/worker/0")
+    assert site.imported == {"org_one"}
+
+
+def test_a_finder_of_somebody_else_brings_plugins(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = site.add("org.one")
+    brings = _Finder(lambda: iter([importlib_metadata.PathDistribution(made.info)]))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, brings])
+    (plugin,) = InstalledPlugins()["org.one"]
+    assert (plugin.fault, plugin.digest, plugin.location) == (None, made.digest, made.code)
+
+
+def test_what_a_finder_or_an_archive_has_that_cannot_be_used_spoils_no_other(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"METADATA": "Name: org-text\nVersion: 1\n", "entry_points.txt": f"[{GROUP}]\norg.text = text\n"}
+    finder = _Finder(lambda: map(_InMemory, (None, texts)))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    site.add("org.cut")
+    archive = _archive(site, tmp_path / "plugins")
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(archive.read_bytes()[:-30])
+    # The code of a member is wrong, while the directory of the archive is right.
+    data = bytearray(archive.read_bytes())
+    at = data.index(b"org_cut/manifest.json") + len("org_cut/manifest.json")
+    data[at : at + 20] = bytes(20)
+    archive.write_bytes(data)
+    good = Site(tmp_path / "good")
+    good.add("org.good")
+    for each in (cut, archive, good.folder):
+        monkeypatch.syspath_prepend(each)
+    found = InstalledPlugins()
+    assert found["org.good"][0].fault is None
+    assert "has no module text" in (found["org.text"][0].fault or "")
+    assert "manifest.json cannot be read" in (found["org.cut"][0].fault or "")
+
+
+def test_a_member_of_an_archive_is_read_up_to_a_limit(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.add("org.one", files={"{package}/data.txt": "a" * 100_000})
+    archive = _archive(site, tmp_path / "plugins")
+    monkeypatch.syspath_prepend(archive)
+    (code,) = (code for code in InstalledPlugins().codes if code.distribution == "org-one")
+    monkeypatch.setattr(installed, "_MOST_BYTES", 50_000)
+    with pytest.raises(ValueError, match=r"data\.txt.*more than 50000 bytes"):
+        _ = code.digest
 
 
 # Broken distributions

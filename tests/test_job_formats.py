@@ -15,8 +15,8 @@ from pai_runtime.document.value import Node, Source, Value, new_node
 from pai_runtime.host import discovery, separate_process
 from pai_runtime.host.document_json import node_from_json, node_to_json, problem_from_json, problem_to_json
 from pai_runtime.host.host import Host
+from pai_runtime.host.installed import plugin_codes
 from pai_runtime.host.job_formats import in_version_2
-from pai_runtime.host.metadata import distributions_with
 from pai_runtime.host.policy import NO_POLICY, Policy, read_policy
 from tests.legacy_jobs import legacy_job, written
 from tests.plugin_factory import Site, policy_rule, write_policy
@@ -112,8 +112,8 @@ def test_of_two_formats_for_a_document_the_one_that_is_allowed_reads_it(
 def test_a_job_of_version_1_needs_its_distribution_which_is_named(
     document: dict[str, Any], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = lambda group: (each for each in distributions_with(group) if "job_v1" not in each.info)  # noqa: E731
-    monkeypatch.setattr(discovery, "distributions_with", others)
+    others = [code for code in plugin_codes() if code.distribution != "pai-job-v1"]
+    monkeypatch.setattr(discovery, "plugin_codes", lambda: others)
     problems = Problems()
     with problems.caught():
         root = parse_document(json.dumps(document), "old.json")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.engines.interface import Option
 from pai_runtime.runs.errors import MayBeLeft
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -184,6 +185,48 @@ def test_options_of_this_machine_are_refused_all_at_once(
     assert status == 2
     assert all(f"{each} cannot" in messages for each in {options[0], "--env", "--storage"})
     assert cluster.submitted == []
+
+
+def test_the_options_of_an_engine_are_its_own(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
+    cluster.options = [
+        Option("queue", "the queue, 100% of it", "NAME"),
+        Option("hold", "begin later"),
+        Option("label", "a label; repeatable", "TEXT", repeatable=True),
+        Option("storage", "storages that are there", choices=["fast", "slow"]),
+    ]
+    path = write_job(tmp_path, job())
+    cluster.to_come = [SUCCEEDED]
+    given = ["--queue", "night", "--hold", "--label", "a", "--label=b"]
+    assert shown("run", path, "--on=lab", *given)[0] == 0
+    ((request, _),) = cluster.submitted
+    assert request.options == {"queue": "night", "hold": True, "label": ["a", "b"]}
+    assert "--queue NAME" in shown("run", "--on", "lab", "--help")[1]
+    assert "--queue" not in shown("run", "--help")[1]
+    assert shown("run", path, "--queue", "night")[0] == 2
+    assert shown("run", path, "--on", "lab", "--storage", "data=/data")[0] == 2
+    assert len(cluster.submitted) == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["rm", "demo"],
+        ["prune", "--older-than", "1h"],
+        ["render", "job.yaml"],
+        ["exec", "demo", "worker/0"],
+        ["explain", "demo", "worker/0"],
+        ["run", "job.yaml", "--detach"],
+    ],
+)
+def test_what_an_engine_cannot_do_is_said_with_its_reason(
+    tmp_path: Path, cluster: SmallCluster, shown: Command, args: list[str]
+) -> None:
+    write_job(tmp_path, job())
+    cluster.known = {"demo": SUCCEEDED}
+    cluster.cannot = {args[0]: "the farm keeps its runs", "--detach": "the farm keeps its runs"}
+    status, output, messages = shown(args[0], "--on", "lab", *args[1:])
+    assert (status, output, list(cluster.known), cluster.submitted) == (2, "", ["demo"], [])
+    assert "cannot be used on lab: the farm keeps its runs" in messages
 
 
 def test_only_runs_on_a_cluster_are_detached(tmp_path: Path, shown: Command) -> None:

@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -188,9 +188,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
-    parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
-    if wanted == "run":
-        import_module(f"{__name__}.run").add_engine_options(commands.choices[wanted], argv[1:])
+    parser, commands = make_parser([wanted] if wanted in COMMANDS else [], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":
         from pai_runtime.cli.plugin_commands import (  # noqa: PLC0415 - looks for plugins
             DISTRIBUTIONS,
@@ -209,8 +207,11 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def make_parser(wanted: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser and its commands; commands that are not `wanted` have no arguments yet."""
+def make_parser(wanted: Iterable[str], argv: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Any]:
+    """Return the parser and its commands; commands that are not `wanted` have no arguments yet.
+
+    `argv` are the arguments of the wanted one, which may name an engine with options of its own.
+    """
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
     parser: argparse.ArgumentParser = _Parser(
         prog=prog,
@@ -225,5 +226,7 @@ def make_parser(wanted: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
         if name in wanted:
             module = import_module(f"{__name__}.{name}")
             module.add_arguments(command)
+            if name == "run":
+                module.add_engine_options(command, argv)
             command.set_defaults(module=module.__name__)
     return parser, commands

@@ -103,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
 def _add_arguments(
     host: Host, plugin: Plugin, command: PluginCommand, parser: argparse.ArgumentParser
 ) -> None:
-    _, fault = read_manifest(plugin.location or Path(), plugin.id)
+    _, fault = read_manifest(plugin.code, plugin.location or Path(), plugin.id)
     if fault:
         raise InvalidInput([Problem("plugin-refused", f"{plugin.label} is refused: {fault}")])
     try:

@@ -74,27 +74,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
-    for option in OPTIONS:
-        _add_option(parser, option)
-    parser.set_defaults(engine=None, engine_options=OPTIONS)
 
 
 def add_engine_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """Add the options of the engine that a command line names. Raises `InvalidInput`."""
+    """Add the options of this machine, and those of the engine that a command line names.
+
+    The command has the engine, so that it is opened once. Raises `InvalidInput`.
+    """
+    engine = _named_engine(argv)
+    options = {option.name: option for option in (*OPTIONS, *(engine.options if engine else ()))}
+    for option in options.values():
+        _add_option(parser, option)
+    parser.set_defaults(engine=engine, engine_options=tuple(options.values()))
+
+
+def _named_engine(argv: Sequence[str]) -> Engine | None:
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_on(first, "")
     add_policy(first)
     try:
         args, _ = first.parse_known_args(argv)
     except argparse.ArgumentError:
-        return  # the parser itself says what is wrong
-    if args.on is None:
-        return
-    engine = given_engine(args.on, args.policy)
-    options = {option.name: option for option in (*OPTIONS, *engine.options)}
-    for name in options.keys() - {option.name for option in OPTIONS}:
-        _add_option(parser, options[name])
-    parser.set_defaults(engine=engine, engine_options=tuple(options.values()))
+        return None  # the parser itself says what is wrong
+    return None if args.on is None else given_engine(args.on, args.policy)
 
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:

@@ -13,25 +13,17 @@ import hashlib
 import io
 import os.path
 import re
-import sys
 from functools import cached_property
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 
-from pai_runtime.host.metadata import (
-    distributions,
-    entry_points,
-    name_and_version,
-    normalized,
-    origin,
-    text,
-)
+from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
 from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pai_runtime.host.metadata import Distribution
 
@@ -106,6 +98,11 @@ class Code:
         """Return the path of a module; None if it is not one of the distribution's own."""
         return Path(self.files[self.modules[module]]) if module in self.modules else None
 
+    def read(self, path: Path) -> str:
+        """Return the text of one of the files. Raises OSError, or ValueError if it is not UTF-8."""
+        with self.installed.open(str(path)) as file:
+            return file.read().decode()
+
     def source(self, module: str) -> bytes:
         """Return the source of a module, as read for the digest. Raises ImportError if there is none."""
         try:
@@ -158,7 +155,7 @@ class Code:
         for name, path in self.files.items():
             hash_ = hashlib.sha256()
             try:
-                with open_regular(path) as file:
+                with self.installed.open(path) as file:
                     if name.endswith(tuple(SOURCE_SUFFIXES)):
                         sources[name] = file.read()
                         hash_.update(sources[name])
@@ -220,16 +217,15 @@ class Code:
                             yield path.relative_to(location.parent).as_posix(), str(path)
 
 
-def installed_code(name: str) -> Code:
-    """Return the code of an installed distribution.
+def sole(name: str, distributions: Iterable[Distribution]) -> Code:
+    """Return the code of the first of these distributions, which all have one name.
 
-    Raises LookupError if there is none, or two in one folder.
+    Raises LookupError if there is none, or another one in the same folder.
     """
-    wanted = normalized(name)
-    same = [each for each in distributions(sys.path) if normalized(each.info.partition("-")[0]) == wanted]
-    found = [each for each in same if each.folder == same[0].folder]
-    if not found:
+    same = list(distributions)
+    if not same:
         raise LookupError(f"no distribution {name} is installed")
+    found = [each for each in same if each.folder == same[0].folder]
     if len(found) > 1:
         raise LookupError(
             f"{found[0].folder} has two distributions {name}: {', '.join(each.info for each in found)}"

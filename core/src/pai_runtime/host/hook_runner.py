@@ -5,7 +5,8 @@ use, with no secrets but its own, and the task. Nothing is read from the task's 
 write. The plan was made under the cluster's policy: the plugin must still be the very distribution, version
 and code that it names, and nobody imports a module of a distribution that the policy refuses.
 
-Nothing of the host is imported that serves to choose plugins: people wait for each hook of a task.
+Nothing of the host is imported that serves to choose plugins: people wait for each hook of a task. That is
+why this looks for the plugin's distribution in the directories of the search path itself.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import sys
 from pathlib import Path
 
 from pai_runtime.host.blame import PluginError, blamed, plugin_label, stdout_is_stderr
-from pai_runtime.host.code import GROUP, Code, installed_code
-from pai_runtime.host.metadata import distributions_with, entry_points
+from pai_runtime.host.code import GROUP, Code, sole
+from pai_runtime.host.metadata import Distribution, entry_points, normalized
 from pai_runtime.host.own_modules import import_entry, refuse, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.fast_json import dumps, loads
@@ -26,6 +27,7 @@ from pai_runtime.task.plan import UseRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from dataclasses import dataclass as record
     from typing import Any
 else:
@@ -72,9 +74,7 @@ def main() -> None:
             arguments["failure"] = _failure(given)
         with stdout_is_stderr():
             refuse(given["refused"])
-            register_when_needed(
-                lambda: map(Code, distributions_with(GROUP))
-            )  # one plugin may import another
+            register_when_needed(_plugin_codes)  # one plugin may import another
             with blamed(plugin, "import"):
                 implementation = import_entry(plugin.code, plugin.value)
             with blamed(plugin, f"hook {hook}"):
@@ -87,7 +87,7 @@ def main() -> None:
 
 def _find(record: UseRecord) -> _Plugin:
     try:
-        code = installed_code(record.distribution)
+        code = _installed_code(record.distribution)
         value = dict(entry_points(code.installed, GROUP))[record.plugin]
         digest = code.pinned
     except KeyError:
@@ -102,6 +102,37 @@ def _find(record: UseRecord) -> _Plugin:
             f"the code of {label} has changed since planning: expected digest {record.digest}, found {digest}"
         )
     return _Plugin(record.plugin, code, value)
+
+
+def _installed_code(name: str) -> Code:
+    """Return the code of an installed distribution. Raises LookupError if there is none, or two in a folder.
+
+    Those in directories are found here. What else `importlib_metadata` may find takes longer than the hook.
+    """
+    if found := list(_in_directories(name)):
+        return sole(name, found)
+    from pai_runtime.host.installed import installed_code  # noqa: PLC0415 - slow
+
+    return installed_code(name)
+
+
+def _in_directories(name: str) -> Iterator[Distribution]:
+    for folder in dict.fromkeys(sys.path):
+        try:
+            entries = sorted(os.listdir(folder or "."))  # noqa: PTH208 - much faster
+        except OSError:  # an archive, or gone
+            continue
+        for entry in entries:
+            if entry.endswith((".dist-info", ".egg-info")) and normalized(
+                entry.partition("-")[0]
+            ) == normalized(name):
+                yield Distribution(folder, entry)
+
+
+def _plugin_codes() -> Iterable[Code]:
+    from pai_runtime.host.installed import plugin_codes  # noqa: PLC0415 - as above
+
+    return plugin_codes()
 
 
 def _call(function: Any, arguments: dict[str, Any]) -> object:

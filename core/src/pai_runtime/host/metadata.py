@@ -1,28 +1,29 @@
-"""The metadata of installed distributions, read with no more than the standard library."""
+"""What stands in the metadata of a distribution.
+
+It is read here, and not by `importlib_metadata` (which finds the distributions, see
+`pai_runtime.host.installed`), for the process of a hook too: there that would take longer than the hook. And
+one invalid line does not hide the others.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import Literal, TypeAlias
+    from typing import BinaryIO, Literal, TypeAlias
 
     Origin: TypeAlias = Literal["index", "path", "editable"]
 
 
 class Distribution:
-    """An installed distribution, by its folder on the search path and the name of its metadata directory.
-
-    It replaces the one of `importlib.metadata`, whose import takes longer than reading hundreds of these.
-    """
+    """A distribution in a directory on the search path, and there the name of its metadata directory."""
 
     def __init__(self, folder: str, info: str) -> None:
         self.folder = folder
@@ -31,38 +32,15 @@ class Distribution:
     def read_text(self, file: str) -> str | None:
         """Return the text of a metadata file; None if there is none. Raises UnicodeDecodeError."""
         try:
-            with open_regular(os.path.join(self.folder, self.info, file)) as stream:  # noqa: PTH118 - much faster
+            with self.open(os.path.join(self.folder, self.info, file)) as stream:  # noqa: PTH118 - much faster
                 data = stream.read()
         except OSError:
             return None
         return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
-
-def distributions(search_path: Iterable[str]) -> Iterator[Distribution]:
-    """Yield every distribution in the folders of a search path, in their order."""
-    for folder in dict.fromkeys(search_path):
-        try:
-            names = sorted(os.listdir(folder or "."))  # noqa: PTH208 - much faster
-        except OSError:  # an archive, or gone
-            continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                yield Distribution(folder, name)
-
-
-def distributions_with(group: str) -> Iterator[Distribution]:
-    """Yield every distribution on the search path that has entry points in a group.
-
-    Of two with one name, that in the first folder hides the other. Two in one folder both count and are
-    refused later, since nothing says to which of them the code belongs.
-    """
-    folders: dict[str, str] = {}
-    for distribution in distributions(sys.path):
-        # Most distributions have none: look before paying for the parsing of their metadata.
-        if group in (text(distribution, "entry_points.txt") or ""):
-            name = normalized(name_and_version(distribution)[0])
-            if folders.setdefault(name, distribution.folder) == distribution.folder:
-                yield distribution
+    def open(self, path: str) -> BinaryIO:
+        """Open the file with this path, which may be elsewhere. Raises OSError, also if it is none."""
+        return open_regular(path)
 
 
 def normalized(name: str) -> str:

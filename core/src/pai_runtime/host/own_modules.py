@@ -17,7 +17,6 @@ from importlib.util import spec_from_file_location
 from pai_runtime.host import core_imports
 from pai_runtime.host.code import Code
 from pai_runtime.host.core_imports import OWN, lift, not_imported
-from pai_runtime.host.metadata import distributions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,8 +185,10 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 def _owner(path: str) -> str | None:
     """Return name and version of the distribution that lists this file; None if none does."""
+    from pai_runtime.host.installed import distributions  # noqa: PLC0415 - slow, and for a message only
+
     real, name = os.path.realpath(path), path[path.rfind("/") :]
-    for distribution in distributions(sys.path):
+    for distribution in distributions():
         code = Code(distribution)
         with contextlib.suppress(ValueError):
             # There are tens of thousands of files; to resolve the path of each takes a second.

@@ -76,8 +76,10 @@ class _Reader:
 
     def _add(self, definition: Definition, problems: Problems) -> None:
         problems.add(*_both_parameters(definition.value))
-        variables = [each for each in misspelt(definition) if each.suggestion == "template_variables"]
-        problems.add(*(replace(each, severity="error") for each in variables))
+        variables: list[Problem] = []
+        if definition.value.get("template_variables") is None:
+            variables = [each for each in misspelt(definition) if each.suggestion == "template_variables"]
+            problems.add(*(replace(each, severity="error") for each in variables))
         for part in _rendered_parts(definition.value):
             if has_template(part.key):
                 message = f"a key cannot be a template; {_NO_TEMPLATE}"

@@ -351,7 +351,8 @@ class Isolation:
                 make_read_only(mount_point.descriptor)
 
     def _bind_file(self, source: str, target: Path) -> None:
-        """Bind a file of the machine, read-only."""
+        """Bind a file of the machine, read-only; missing folders are created as by `_make`."""
+        self._make(target.parent).close()
         inside = self._inside(target)
         if not inside.exists():
             inside.touch()

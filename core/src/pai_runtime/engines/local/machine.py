@@ -114,9 +114,6 @@ class LocalEngine(Engine):
         is_run = os.path.exists(folder / RUN)  # noqa: PTH110 - pathlib's raises where permission is missing
         return None if is_run else LocalEngine(folder)
 
-    def __str__(self) -> str:
-        return str(self._where)
-
     def _folders(self) -> Iterator[Path]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for path in self._where.iterdir():

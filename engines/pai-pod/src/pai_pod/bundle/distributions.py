@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 
 from pai_pod.bundle.errors import CannotBundle
-from pai_runtime.host.code import Code, installed_code
+from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
+from pai_runtime.host.installed import installed_code
 from pai_runtime.host.metadata import normalized, text
 from pai_runtime.task.record import record
 
