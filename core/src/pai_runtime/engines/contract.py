@@ -106,6 +106,7 @@ ENGINE: Final = Contract(
         "has_own_plugins": of_type(bool),
         "runs_go_on": of_type(bool),
         "prints_output": of_type(bool),
+        "keeps_provenance": of_type(bool),
         "new_run": lambda guard, value: guard.guarded(value, _NEW_RUN),
         "open_run": lambda guard, value: guard.guarded(value, _READER),
         "runs": _runs,

@@ -82,6 +82,7 @@ class LocalEngine(Engine):
     has_own_plugins = False
     runs_go_on = False
     prints_output = True
+    keeps_provenance = True
 
     def __init__(self, where: Path = RUNS) -> None:
         self._where = where
