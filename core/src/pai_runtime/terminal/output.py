@@ -25,7 +25,7 @@ def open_streams() -> None:
 
 
 def keep_streams() -> None:
-    """Let no process that is started from now on have our standard streams: somebody may wait for their end."""
+    """Let no process that we start from now on have our standard streams: somebody may wait for their end."""
     sys.stdout, sys.stderr = (
         os.fdopen(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors)
         for stream in (sys.stdout, sys.stderr)
