@@ -229,11 +229,6 @@ def test_what_an_engine_cannot_do_is_said_with_its_reason(
     assert "cannot be used on lab: the farm keeps its runs" in messages
 
 
-def test_only_runs_on_a_cluster_are_detached(tmp_path: Path, shown: Command) -> None:
-    status, _, messages = shown("run", write_job(tmp_path, job()), "--detach")
-    assert (status, "--on" in messages) == (2, True)
-
-
 def test_a_dry_run_asks_the_cluster_and_submits_nothing(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:

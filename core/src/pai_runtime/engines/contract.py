@@ -104,6 +104,7 @@ ENGINE: Final = Contract(
         "options": _options,
         "cannot": of_type(Mapping),
         "has_own_plugins": of_type(bool),
+        "runs_go_on": of_type(bool),
         "prints_output": of_type(bool),
         "keeps_provenance": of_type(bool),
         "new_run": lambda guard, value: guard.guarded(value, _NEW_RUN),

@@ -77,10 +77,10 @@ class LocalEngine(Engine):
 
     options = OPTIONS
     cannot: Mapping[str, str] = {
-        "--detach": "it is for runs on a cluster, which --on names",
         "render": "the manifests are those of a cluster, which --on names",
     }
     has_own_plugins = False
+    runs_go_on = False
     prints_output = True
     keeps_provenance = True
 
