@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -74,6 +75,38 @@ def test_while_the_run_is_stopped_each_task_says_what_it_still_does(tmp_path: Pa
         ["taskExits", "copy", "…"],
         ["stopping", "taskExits", "copy", "…"],
     ]
+
+
+def test_services_stand_below_the_tasks_as_long_as_they_run(tmp_path: Path, screen: Screen) -> None:
+    played, view = PlayedRun(tmp_path, worker=3), LiveView(LocalRunReader(tmp_path), screen.fd)
+    played.all("running")
+    played.progress("worker/0", "command", addresses={"board": "http://10.0.0.7:1"})
+    played.progress("worker/1", "command", failedServices={"ssh": "exit code 1"})
+    view.show(played.run)
+    output = f"its output: pai-runtime logs {shlex.quote(str(tmp_path))} worker/1 --runtime"
+    found = [
+        "worker/0 serves board at http://10.0.0.7:1",
+        f"service 'ssh' of worker/1 failed: exit code 1; {output}",
+    ]
+    assert screen.lines()[-2:] == [line[:79] for line in found]
+    played.all("succeeded", exitCode=0)
+    view.show(played.run)
+    assert not any("board" in line for line in screen.lines()[-3:])
+
+
+def test_many_services_leave_room_for_the_tasks(tmp_path: Path, screen: Screen) -> None:
+    played, view = (
+        PlayedRun(tmp_path / "run", worker=30),
+        LiveView(LocalRunReader(tmp_path / "run"), screen.fd),
+    )
+    played.all("running")
+    for index in range(30):
+        played.progress(f"worker/{index}", "command", addresses={"ssh": f"here:{index}"})
+    view.show(played.run)
+    lines = screen.lines()
+    shown = [line for line in lines if re.match(r"worker/\d+ +running", line)]
+    assert len(shown) > 2 * len([line for line in lines[-4:] if " serves " in line]) > 0
+    assert re.match(r"\d+ more services: pai-runtime ps ", lines[-1])
 
 
 def test_a_callback_that_failed_is_marked(tmp_path: Path, screen: Screen) -> None:

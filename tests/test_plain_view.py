@@ -62,6 +62,18 @@ def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
     assert told(view, played, capfd) == [line]
 
 
+def test_a_service_that_failed_is_told_once_with_where_its_output_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    played.progress("worker/1", "command", failedServices={"board": "exit code 1"})
+    log = f"pai-runtime logs {shlex.quote(str(tmp_path))} worker/1 --runtime"
+    line = f"pai-runtime: service 'board' of worker/1 failed: exit code 1; its output: {log}"
+    assert told(view, played, capfd) == [line]
+    assert told(view, played, capfd) == []
+
+
 def test_a_step_that_takes_long_is_told_at_doubling_times(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

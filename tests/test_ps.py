@@ -159,6 +159,23 @@ def test_the_tasks_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert tasks["worker/0"]["lastLine"] == "epoch 2 20%"
 
 
+def test_services_of_running_tasks_are_shown_with_their_addresses_or_why_they_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=2)
+    played.set("worker/0", "running")
+    known: Any = {"addresses": {"board": "http://here:1"}, "failedServices": {"ssh": "exit code 1"}}
+    for index in range(2):
+        played.progress(f"worker/{index}", "command", **known)
+    with played.engine():
+        lines, document = ps(capsys, "run"), json.loads("".join(ps(capsys, "run", "--json")))
+    assert lines[-2] == "worker/0 serves board at http://here:1"
+    assert lines[-1].startswith("service 'ssh' of worker/0 failed: exit code 1; ")
+    assert lines[-3].split()[:2] == ["worker/1", "waiting"]
+    found = [(task["services"], task["failedServices"]) for task in document["tasks"]]
+    assert found == [(known["addresses"], known["failedServices"]), ({}, {})]
+
+
 def test_of_a_lost_run_no_task_is_said_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     detailed(tmp_path / "run")
     lines = ps(capsys, "run")

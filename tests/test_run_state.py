@@ -89,7 +89,10 @@ def test_a_wrong_field_of_a_run_never_breaks_the_reading(
     assert isinstance(read_run(played.folder), Run | Unreadable)
 
 
-@given(field=st.sampled_from(["phase", "use", "since", "heldUntil", "release", "addresses"]), value=JSON)
+@given(
+    field=st.sampled_from(["phase", "use", "since", "heldUntil", "release", "addresses", "failedServices"]),
+    value=JSON,
+)
 def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
     tmp_path_factory: pytest.TempPathFactory, field: str, value: Any
 ) -> None:
@@ -98,7 +101,10 @@ def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
     state = json.loads((played.folder / "worker/0/state.json").read_text())
     (played.folder / "worker/0/state.json").write_text(json.dumps({**state, field: value}))
     progress = played.reader.progress(RUNNING)
-    assert progress is None or f"{progress.use}{progress.release}{dict(progress.addresses)}".isprintable()
+    assert (
+        progress is None
+        or f"{progress.use}{progress.release}{progress.addresses}{progress.failed_services}".isprintable()
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Services: background processes beside the user's command."""
 
+import json
 import os
 import shlex
 import shutil
@@ -108,6 +109,37 @@ def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
     )
     assert (run.process.returncode, run.stdout_log) == (0, b"ran\n")
     assert "[WARNING] service 's' ended with exit code 3; it is not restarted" in run.runtime_log
+
+
+@pytest.mark.parametrize(
+    ("service", "known"),
+    [
+        (Service("s", "exit 0", probe="false", restart="never"), "exit code 0; it is not restarted"),
+        (Service("s", "exit 3", probe="false"), "exit code 3; it is restarted"),
+        (Service("s", "exit 3", restart="never"), "exit code 3; it is not restarted"),
+        (Service("s", "sleep 1000", probe="false", ready_within=0), "not ready after 0 s"),
+        (Service("s", "exit 0", restart="never"), None),
+        (Service("s", "sleep 1000", probe="[ -e now ]"), None),
+    ],
+    ids=["ends early", "is restarted", "fails", "is late", "ends in order", "is not ready yet"],
+)
+def test_the_state_says_why_a_service_failed(tmp_path: Path, service: Service, known: str | None) -> None:
+    told = "serviceFailed" if known else "serviceEnded" if service.probe is None else "serviceStarted"
+    command = f"until grep -q {told} ../events.jsonl; do sleep 0.02; done; cat ../state.json"
+    run = _with(tmp_path, replace(service, address="http://here"), command=command)
+    state = json.loads(run.stdout_log)
+    assert state["failedServices"] == ({"s": known} if known else {})
+    assert not (known and state["addresses"])
+
+
+def test_a_service_that_becomes_ready_later_has_not_failed(tmp_path: Path) -> None:
+    script = "[ -e once ] || { touch once; exit 1; }\ntouch up; sleep 1000"
+    service = Service("s", script, probe="[ -e up ]", address="http://here")
+    command = "until grep -q serviceReady ../events.jsonl; do sleep 0.02; done; cat ../state.json"
+    run = _with(tmp_path, service, command=command)
+    state = json.loads(run.stdout_log)
+    assert (state["addresses"], state["failedServices"]) == ({"s": "http://here"}, {})
+    assert b"serviceFailed" in (run.folder / "events.jsonl").read_bytes()
 
 
 def test_lines_of_a_service_and_of_a_step_do_not_mix(tmp_path: Path) -> None:

@@ -217,6 +217,19 @@ def test_it_says_where_services_were_found(tmp_path: Path) -> None:
     assert said(played)[1:] == [f"  services during the run: {found} and 1 more"]
 
 
+def test_it_says_which_services_failed(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=12)
+    for index in range(12):
+        failed = {"board": "not ready after 9 s"} if index else {}
+        played.progress(f"worker/{index}", "ended", failedServices=failed)
+    played.end("succeeded")
+    why = "failed: not ready after 9 s; its output: pai-runtime logs run"
+    assert said(played)[1:] == [
+        *(f"  service 'board' of worker/{index} {why} worker/{index} --runtime" for index in range(1, 11)),
+        "  1 more service failed",
+    ]
+
+
 def test_a_task_that_left_nothing_is_told_as_such(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.end("failed", "worker/0")

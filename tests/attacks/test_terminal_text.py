@@ -140,7 +140,14 @@ def test_the_texts_in_a_folder_of_runs_are_shown_and_do_nothing(tmp_path: Path, 
     played.output("worker/0", SEEN.encode() + EVIL.encode() + b"\n")
     task = runs / f"one{EVIL}\n" / "worker/0"
     (task / "variables.json").write_text(json.dumps({"A" + EVIL: {"value": EVIL + "\nB=1", "source": EVIL}}))
-    state = {"phase": "held", "use": EVIL, "since": 1, "release": EVIL, "addresses": {EVIL: EVIL}}
+    state = {
+        "phase": "held",
+        "use": EVIL,
+        "since": 1,
+        "release": EVIL,
+        "addresses": {EVIL: EVIL},
+        "failedServices": {EVIL: EVIL},
+    }
     (task / "state.json").write_text(json.dumps(state))
     broken = runs / "broken"
     broken.mkdir()

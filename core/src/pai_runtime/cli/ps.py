@@ -30,6 +30,7 @@ from pai_runtime.terminal.words import (
     note_lines,
     over_request_line,
     retries,
+    service_lines,
     shown_name,
     task_counts,
 )
@@ -175,7 +176,7 @@ def _row(found: FoundRun, now: float) -> tuple[str, ...]:
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:
-    """Yield the run, its tasks, why they wait, and how to release held ones."""
+    """Yield the run, its tasks, why they wait, their services, and how to release held ones."""
     yield from _table([found], width)
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):
@@ -186,4 +187,6 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     yield from note_lines(run.tasks)
     if over := list(over_request(reader, run)):
         yield over_request_line(over)
+    for task in run.tasks:
+        yield from service_lines(reader, task, activities[task.name])
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

@@ -58,6 +58,8 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "since": progress.since if progress else None,
         "heldUntil": progress.held_until if progress else None,
         "release": progress.release if progress else None,
+        "services": dict(progress.addresses) if progress else {},
+        "failedServices": dict(progress.failed_services) if progress else {},
         **({"node": task.node, "note": task.note} if run.user else {}),
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,

@@ -17,7 +17,8 @@ class Progress:
 
     `stopping` is the signal by which the phase was told to end at that time; None if it was not. A task that
     is held for debugging, or lingers for its services, does so until the time `held_until`, or until the file
-    `release` exists. `addresses` are those of the services that are ready, by name.
+    `release` exists. `addresses` are those of the services that are ready, by name,
+    `failed_services` says why others are not.
     """
 
     phase: StatePhase
@@ -27,6 +28,7 @@ class Progress:
     held_until: float | None = None
     release: str | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    failed_services: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_progress(task: Folder) -> Progress | None:
@@ -48,10 +50,15 @@ def progress_of(state: Mapping[str, Any]) -> Progress | None:
             stopping=int(stopping) if stopping is not None else None,
             held_until=_moment(held_until) if held_until is not None else None,
             release=_text(release) if release is not None else None,
-            addresses={_text(name): _text(address) for name, address in state.get("addresses", {}).items()},
+            addresses=_texts(state.get("addresses", {})),
+            failed_services=_texts(state.get("failedServices", {})),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
+
+
+def _texts(values: Mapping[str, str]) -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in values.items()}
 
 
 def _text(value: str) -> str:

@@ -37,11 +37,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Service:
-    """A service of a task that could be reached at `address`."""
+    """A service of a task that could be reached at `address`; None if it failed, which `why` explains."""
 
     task: RunTask
     name: str
-    address: str
+    address: str | None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def _services(reader: RunReader, run: Run) -> Iterator[Service]:
         progress = reader.progress(task)
         if progress is not None:
             yield from (Service(task, name, address) for name, address in progress.addresses.items())
+            yield from (Service(task, name, None, why) for name, why in progress.failed_services.items())
 
 
 def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:

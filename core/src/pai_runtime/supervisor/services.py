@@ -98,7 +98,9 @@ class RunningService:
         if again:
             self._loop.at(time.monotonic() + self._pause, self._start_again)
             self._pause = min(self._pause * 2, _LAST_RESTART)
-        else:
+        if not self.is_ready or (ended.code and not again):
+            self._fail(f"exit code {code}; it is {'' if again else 'not '}restarted")
+        if not again:
             self.is_ready = False
 
     def _try_probe(self) -> None:
@@ -123,7 +125,12 @@ class RunningService:
         # A timer's work, because a probe may hang.
         if self.is_ready is None and not self._stopping:
             self.is_ready = False
-            self._begin.say(f"[WARNING] {self._label} is not ready after {self._service.ready_within:g} s")
+            why = f"not ready after {self._service.ready_within:g} s"
+            self._begin.say(f"[WARNING] {self._label} is {why}")
+            self._fail(why)
+
+    def _fail(self, why: str) -> None:
+        self._begin.tell("serviceFailed", service=self._service.name, message=why)
 
     @property
     def _label(self) -> str:
@@ -157,6 +164,8 @@ class Services:
             running = RunningService(service, start, task.loop, on_ready)
         except CannotStart as error:
             task.say(f"[ERROR] cannot start service '{service.name}': {error}")
+            why = task.logs.masks.mask(f"cannot start: {error}")
+            task.journal.add("serviceFailed", service=service.name, message=why)
             return not service.required
         self._running.append(running)
         while service.required and running.is_ready is None and time.monotonic() < task.stop.work_until():

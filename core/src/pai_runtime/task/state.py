@@ -56,10 +56,9 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
         "heldUntil": None,
     }
     if kind == "supervisorStarted":
-        return {**base, "release": None, "pid": event["pid"], "addresses": {}}
-    if kind == "serviceReady" and "address" in event:
-        addresses = {**state["addresses"], event["service"]: event["address"]}
-        return {**state, "addresses": addresses}
+        return {**base, "release": None, "pid": event["pid"], "addresses": {}, "failedServices": {}}
+    if kind in ("serviceReady", "serviceFailed"):
+        return {**state, **_services_after(state, event)}
     if kind == "stopping":
         return {**state, "since": now, "stopping": event["signal"]}
     if kind == "stepStarted":
@@ -79,6 +78,20 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
         "heldUntil": event.get("until"),
         "release": event.get("release"),
     }
+
+
+def _services_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of services after one of them is ready, or has failed."""
+    name = event["service"]
+    addresses, failed = (
+        {each: value for each, value in state[key].items() if each != name}
+        for key in ("addresses", "failedServices")
+    )
+    if event["event"] == "serviceFailed":
+        failed[name] = event["message"]
+    elif "address" in event:
+        addresses[name] = event["address"]
+    return {"addresses": addresses, "failedServices": failed}
 
 
 def read_state(folder: Folder) -> dict[str, Any]:

@@ -4,33 +4,38 @@ import time
 from collections.abc import Sequence
 
 from pai_runtime.document.amounts import counted
+from pai_runtime.document.printable import printable
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.task_table import task_table
 from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import counts, retries, task_counts
+from pai_runtime.terminal.words import command_for, counts, retries, service_lines, task_counts
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32", "callbacks failed": "33"}
+_SHARE_OF_SERVICES = 4
+"""Services get at most one line of so many."""
 
 
 def frame(
     reader: RunReader, run: Run, activities: Activity, size: tuple[int, int], *, colours: bool
 ) -> list[str]:
-    """Return the lines of the status: the job, its most important tasks, and counts of the others by role.
+    """Return the lines of the status: the job, its most important tasks, counts of the others, and services.
 
     `size` is the terminal's: columns and rows. At most two thirds of the rows are used.
     """
     now = time.time()
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
-    shown, rest = _chosen(run.tasks, activities, room)
+    services = _services(reader, run, activities, max(0, room) // _SHARE_OF_SERVICES)
+    shown, rest = _chosen(run.tasks, activities, room - len(services))
     tasks = task_table(reader, run, shown, activities, now)
-    lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
+    lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest, *services)]
+    lines = lines[: max(1, room + 2)]
     if not colours:
         return lines
-    words = ["", "", *(_word(task, activities[task.name]) for task in shown), *("" for _ in rest)]
+    words = ["", "", *(_word(task, activities[task.name]) for task in shown), *("" for _ in rest + services)]
     return [
         f"\x1b[{_COLOURS[word]}m{line}\x1b[m" if word in _COLOURS else line
         for line, word in zip(lines, words, strict=False)
@@ -41,6 +46,17 @@ def _job_line(run: Run, now: float) -> str:
     again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
     took = elapsed(run.started, run.ended, now)
     return f"{run.job}: {run.word}, {took}: {task_counts(run)}{again}"
+
+
+def _services(reader: RunReader, run: Run, activities: Activity, room: int) -> list[str]:
+    """Return a line for each service for which there is room, and one that counts the others."""
+    lines = [
+        printable(line) for task in run.tasks for line in service_lines(reader, task, activities[task.name])
+    ]
+    if len(lines) <= room:
+        return lines
+    more = counted(len(lines) - room + 1, "more service", "more services")
+    return [*lines[: room - 1], f"{more}: {command_for(reader, 'ps')}"] if room else []
 
 
 def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[list[RunTask], list[str]]:

@@ -8,7 +8,7 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import kept, note_lines, stopping
+from pai_runtime.terminal.words import kept, note_lines, service_lines, stopping
 
 LONG = 10.0
 """Seconds after which a running step of the setup, or a callback, is news."""
@@ -20,7 +20,7 @@ _MOST_TOLD = 1000
 
 
 class Announcements:
-    """Announcements, each made once: services that can be reached, and tasks kept after their end."""
+    """Announcements, each made once: services that are found or failed, and tasks kept after their end."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -30,9 +30,8 @@ class Announcements:
         """Yield the announcements that are new since the last call."""
         for task in run.tasks:
             progress = activities[task.name]
-            addresses = progress.addresses if progress else {}
             for text in (
-                *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
+                *service_lines(self._reader, task, progress),
                 kept(self._reader, task, progress),
             ):
                 if text and text not in self._told:

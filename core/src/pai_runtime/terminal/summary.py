@@ -5,12 +5,20 @@ from collections.abc import Iterator, Sequence
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
+from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import command_for, counts, over_request_line, shown_name, some, tail
+from pai_runtime.terminal.words import (
+    command_for,
+    counts,
+    failed_service,
+    over_request_line,
+    shown_name,
+    some,
+    tail,
+)
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -39,12 +47,12 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"the job was cancelled after {took}{logs}"
     if failed:
         yield from _failed_callbacks(reader, summary.callbacks, failed)
-    yield from _of_tasks(summary)
+    yield from _of_tasks(reader, summary)
     if summary.failure is not None:
         yield f"  the run took {took}"
 
 
-def _of_tasks(summary: Summary) -> Iterator[str]:
+def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
     """Yield what was notable of tasks, however the job ended."""
     if summary.over_request:
         yield f"  {over_request_line(summary.over_request)}"
@@ -53,9 +61,17 @@ def _of_tasks(summary: Summary) -> Iterator[str]:
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
         yield f"  restarted: {some(restarted)}"
-    if summary.services:
-        found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
+    yield from _services(reader, summary.services)
+
+
+def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:
+    if found := [f"{each.name} at {each.address} in {each.task.name}" for each in services if each.address]:
         yield f"  services during the run: {some(found)}"
+    failed = [each for each in services if each.address is None]
+    for each in failed[:_MOST_NAMED]:
+        yield f"  {failed_service(reader, each.task, each.name, each.why)}"
+    if len(failed) > _MOST_NAMED:
+        yield f"  {counted(len(failed) - _MOST_NAMED, 'more service', 'more services')} failed"
 
 
 def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:

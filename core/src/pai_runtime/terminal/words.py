@@ -141,6 +141,20 @@ def some(texts: Sequence[str], most: int = _MOST_NAMED) -> str:
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -> Iterator[str]:
+    """Yield where each service of a task is found, or why it is not."""
+    if progress is not None:
+        yield from (f"{task.name} serves {name} at {at}" for name, at in progress.addresses.items())
+        for name, why in progress.failed_services.items():
+            yield failed_service(reader, task, name, why)
+
+
+def failed_service(reader: RunReader, task: RunTask, name: str, why: str) -> str:
+    """Say why a service of a task failed, and where its output is."""
+    log = command_for(reader, "logs", task.name, "--runtime")
+    return f"service '{name}' of {task.name} failed: {why}; its output: {log}"
+
+
 def kept(reader: RunReader, task: RunTask, progress: Progress | None) -> str | None:
     """Return a text that a task is held for debugging, or lingers for its services; None if neither.
 
