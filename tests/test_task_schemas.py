@@ -53,6 +53,7 @@ _WHOLE = Plan(
     mounts=(PlannedMount(0, Mount("/data", "store", "nfs", "below", read_only=True)),),
     exit_rules=(PlannedRule(0, {"phrase": "X"}),),
     hold=5,
+    timeout=60,
     gang=False,
     strict_callbacks=True,
     warnings=("w",),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 
+from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
@@ -75,8 +76,8 @@ class Preparation:
             ) from None
         reason = trial.refusal
         if reason is None:
-            if folders := "; ".join(trial.read_only):
-                self.wanted.say(f"note: read-only in the tasks: {folders}")
+            if trial.read_only:
+                self.wanted.say(f"note: read-only in the tasks: {listed(trial.read_only)}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
