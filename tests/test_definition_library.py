@@ -1,5 +1,6 @@
 """Which definition a reference means, wherever it stands."""
 
+import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,13 @@ from pai_definitions.library import SourceLibrary
 from pai_definitions.single_file import UrlSource
 from pai_definitions.web import Web
 from pai_runtime.definitions import NoDefinition
+from pai_runtime.document.problems import InvalidInput, Position
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import read_policy
+from pai_runtime.plan.definitions import JobDefinitions
 from tests.definition_sources import HERE, Network, code_of, find, folder_source, library, text, write
+from tests.plugin_factory import Site
+from tests.small_cluster import find_plugins_in
 
 _DIGEST = "0" * 64
 
@@ -269,3 +276,42 @@ def test_a_source_that_is_refused_is_not_asked(tmp_path: Path) -> None:
     with pytest.raises(NoDefinition):
         found.file("https://example.org/x")
     assert not network.asked
+
+
+_LIBRARY = """
+class Library:
+    def find(self, name, above, required_by):
+        {body}
+    completed = rendered = resolved = find
+
+@hookimpl
+def pai_definitions(job, lock, secrets, refusal):
+    return {returned}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "returned", "words"),
+    [
+        ("return 1 / 0", "Library()", "Definitions.find: ZeroDivisionError"),
+        ("return 'text'", "Library()", "Definitions.find: TypeError: a value of the type str"),
+        ("import sys; sys.exit(0)", "Library()", "called sys.exit(0)"),
+        ("", "'text'", "hook pai_definitions: a value of the type str"),
+    ],
+)
+def test_a_fault_of_a_library_is_blamed_on_its_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, returned: str, words: str
+) -> None:
+    find_plugins_in(tmp_path / "site", monkeypatch)
+    monkeypatch.delitem(sys.modules, "odd_library", raising=False)
+    code = _LIBRARY.format(body=body or "pass", returned=returned)
+    Site(tmp_path).add("org.example.library", code, distribution="odd-library", hooks=["pai_definitions"])
+    policy = tmp_path / "policy.yaml"
+    entry = "{id: org.example.library, distribution: odd-library, versions: '*'}"
+    policy.write_text(f"policyVersion: 1\nplugins: [{entry}]\n")
+    with pytest.raises(InvalidInput) as raised:
+        JobDefinitions(Host(read_policy(policy)), None)({}).find("a", None, Position("job.yaml", 1, 1))
+    (problem,) = raised.value.problems
+    assert problem.code == "plugin-error"
+    assert "plugin org.example.library (odd-library 1.0), " in problem.message
+    assert words in problem.message

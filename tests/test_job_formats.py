@@ -122,6 +122,35 @@ def test_a_job_of_version_1_needs_its_distribution_which_is_named(
     assert all("pip install pai-job-v1" in each.message for each in problems.in_order)
 
 
+def test_two_distributions_with_one_format_are_both_named_and_none_is_imported(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [site.add(id_, FORMATS + READS, **job_format("brief")) for id_ in ("org.a", "org.b")]
+    monkeypatch.syspath_prepend(site.folder)
+    problems = Problems()
+    with problems.caught():
+        in_version_2(parse_document("brief: 'true'\n", "old.yaml"), Host(NO_POLICY), problems)
+    (problem,) = problems.in_order
+    assert problem.code == "plugin-refused"
+    assert all(each.distribution in problem.message for each in made)
+    assert site.imported == set()
+
+
+def test_the_plugin_for_version_1_is_named_with_what_is_wrong_with_its_manifest(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version_1 = "com.microsoft.pai.runtimeplugin.job_v1"
+    made = site.add(version_1, distribution="pai-job-v1", files={"{package}/manifest.json": "{"})
+    monkeypatch.syspath_prepend(site.folder)
+    problems = Problems()
+    with problems.caught():
+        in_version_2(parse_document(json.dumps(legacy_job()), "old.json"), Host(NO_POLICY), problems)
+    (problem,) = problems.in_order
+    assert problem.code == "plugin-refused"
+    assert made.label in problem.message
+    assert str(made.package / "manifest.json") in problem.message
+
+
 def test_the_policy_decides_about_version_1_too(tmp_path: Path) -> None:
     text = written(tmp_path, legacy_job()).read_text()
     assert read(text, Host(Policy("p", ()))) == (None, [("plugin-refused", "old.yaml:1:1")])

@@ -214,7 +214,7 @@ def test_the_options_of_an_engine_are_its_own(tmp_path: Path, cluster: SmallClus
         ["prune", "--older-than", "1h"],
         ["render", "job.yaml"],
         ["exec", "demo", "worker/0"],
-        ["explain", "demo", "worker/0"],
+        ["variables", "demo", "worker/0"],
         ["run", "job.yaml", "--detach"],
     ],
 )
@@ -227,11 +227,6 @@ def test_what_an_engine_cannot_do_is_said_with_its_reason(
     status, output, messages = shown(args[0], "--on", "lab", *args[1:])
     assert (status, output, list(cluster.known), cluster.submitted) == (2, "", ["demo"], [])
     assert "cannot be used on lab: the farm keeps its runs" in messages
-
-
-def test_only_runs_on_a_cluster_are_detached(tmp_path: Path, shown: Command) -> None:
-    status, _, messages = shown("run", write_job(tmp_path, job()), "--detach")
-    assert (status, "--on" in messages) == (2, True)
 
 
 def test_a_dry_run_asks_the_cluster_and_submits_nothing(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pai_pod import engine as pods
 from pai_runtime import engine, plugin
+from pai_runtime.engine import http, jobs, keeping, messages, records
 from pai_runtime.plugin import (
     Failure,
     Task,
@@ -28,7 +29,11 @@ from pai_runtime.plugin import (
 SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "typing", "yaml"}
 
 
-@pytest.mark.parametrize("api", [plugin, engine, pods], ids=["plugins", "engines", "engines with pods"])
+@pytest.mark.parametrize(
+    "api",
+    [plugin, engine, pods, http, jobs, keeping, messages, records],
+    ids=lambda api: api.__name__,
+)
 def test_every_name_of_an_api_is_there(api: ModuleType) -> None:
     assert all(getattr(api, name) for name in api.__all__)
 

@@ -56,8 +56,12 @@ def test_a_run_keeps_what_produced_it(tmp_path: Path) -> None:
     assert listed["set"] == found["set"]
 
 
-def test_a_job_with_a_secret_elsewhere_is_not_kept(tmp_path: Path) -> None:
-    found = trained(tmp_path, secrets={"s": SECRET}, contributor=SECRET)
+@pytest.mark.parametrize(
+    "elsewhere", [SECRET, f"https://host/data?sig={SECRET}", f"https://me:{SECRET}@host/data"]
+)
+def test_a_job_with_a_secret_elsewhere_is_not_kept(tmp_path: Path, elsewhere: str) -> None:
+    secrets = {"s": SECRET if elsewhere == SECRET else "another"}
+    found = trained(tmp_path, "--set", f"lr={elsewhere}", secrets=secrets, contributor=elsewhere)
     assert found["job"]["text"] is None
     assert SECRET not in json.dumps(found)
 

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.problems import Problem
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY, read_policy
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.show import plan_lines
 from pai_runtime.task.plan import Plan
 from tests.definition_harness import MemoryLibrary, plan, problems
 from tests.job_harness import load
+from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import callback, job
 
 ECHO = """\
@@ -378,3 +383,20 @@ def test_a_field_of_a_definition_that_looks_misspelt_is_warned_of(tmp_path: Path
     assert [(each.severity, each.field, each.suggestion) for each in found] == [
         ("warning", "plugn", "plugin")
     ]
+
+
+# Which distribution finds them
+
+
+def test_two_distributions_that_find_definitions_are_both_named_unless_a_policy_allows_only_one(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finds_none = "@hookimpl\ndef pai_definitions(): return None\n"
+    made = site.add("org.finds", finds_none, hooks=["pai_definitions"])
+    monkeypatch.syspath_prepend(site.folder)
+    with pytest.raises(NoDefinition, match=r"distributions: org-finds, pai-definitions;") as error:
+        JobDefinitions(Host(NO_POLICY), None)({})
+    assert error.value.code == "definition-unavailable"
+    chosen = Host(read_policy(write_policy(tmp_path, policy_rule(made))))
+    with pytest.raises(NoDefinition, match=made.distribution):
+        JobDefinitions(chosen, None)({})

@@ -52,6 +52,7 @@ _WHOLE = Plan(
     ),
     mounts=(PlannedMount(0, Mount("/data", "store", "nfs", "below", read_only=True)),),
     exit_rules=(PlannedRule(0, {"phrase": "X"}),),
+    timeout=60,
     hold=5,
     timeout=60,
     gang=False,

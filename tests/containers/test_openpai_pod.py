@@ -187,7 +187,7 @@ def _comparable(text: str, folder: Path | str) -> tuple[list[str], list[str]]:
 
 def _record(folder: Path) -> dict[str, Any]:
     record: dict[str, Any] = yaml.safe_load((folder / "exit.yaml").read_text())
-    del record["decidedAt"]
+    del record["decidedAt"], record["usage"]  # as they happen to be, and what a platform says of the request
     if "errorLogs" in record:
         del record["errorLogs"]["platform"]
     return record

@@ -71,7 +71,7 @@ class EngineJob:
 
     def _provenance(self, job: Job) -> Mapping[str, Any]:
         """Return what is kept with a run of where it comes from; empty if nothing is to run here."""
-        if getattr(self._args, "dry_run", True) or self._args.on is not None:
+        if getattr(self._args, "dry_run", True) or not self._engine.keeps_provenance:
             return {}
         from pai_runtime.cli.provenance import provenance  # noqa: PLC0415 - only what runs is kept
 

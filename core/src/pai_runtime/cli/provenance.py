@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,18 @@ from pai_runtime.task.masking import Masks
 
 VERSION = 1
 
+_WITH_CREDENTIALS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"']*[?@][^\s\"']*", re.IGNORECASE)
+"""A URL with a user, a password or a query, which may be a signature."""
+_MASK = "******"
+
 
 def provenance(job: Job, args: argparse.Namespace, overrides: Overrides) -> dict[str, Any]:
     """Return what a run that a command line asks for comes from, without values of secrets."""
-    mask = Masks(secret_values(job.secrets).values()).mask
+    masks = Masks(secret_values(job.secrets).values())
+
+    def mask(text: str) -> str:
+        return _WITH_CREDENTIALS.sub(_MASK, masks.mask(text))
+
     commit = commit_of(Path(job.file).absolute().parent)
     return {
         "provenanceVersion": VERSION,
@@ -42,7 +51,8 @@ def _job(job: Job) -> dict[str, Any]:
         kept = job_config(job)
     except InvalidInput:
         return {"file": path, "digest": None, "text": None}
-    return {"file": path, "digest": kept.digest, "text": None if kept.is_secret else kept.text}
+    is_secret = kept.is_secret or _WITH_CREDENTIALS.search(kept.text)
+    return {"file": path, "digest": kept.digest, "text": None if is_secret else kept.text}
 
 
 def _words(args: argparse.Namespace) -> Iterator[str]:

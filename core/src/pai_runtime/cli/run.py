@@ -2,12 +2,14 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask
+from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
 from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     add_on(parser, "submit the job to the cluster of this engine profile (engines.yaml), and follow it")
     parser.add_argument(
-        "--detach", action="store_true", help="with --on: print the name of the run, and do not follow it"
+        "--detach", action="store_true", help="print the name of the run, and let it go on without you"
     )
     parser.add_argument(
         "--out",
@@ -124,8 +126,14 @@ def main(args: argparse.Namespace) -> int:
             say(reason)
         say(_NOTHING)
         return CANNOT_RUN
-    is_live = not args.plain and can_be_live()
-    prints_output = engine.prints_output and not is_live
+    if args.detach and not (args.dry_run or engine.runs_go_on):
+        return in_own_session(partial(_run, args, engine, options))
+    return _run(args, engine, options, None)
+
+
+def _run(args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], let_go: LetGo | None) -> int:
+    is_live = not (args.plain or args.detach) and can_be_live()
+    prints_output = engine.prints_output and not (is_live or args.detach)
     try:
         job = _job(args, engine, options, prints_output=prints_output)
         if job is None:
@@ -137,7 +145,7 @@ def main(args: argparse.Namespace) -> int:
     except (InvalidInput, CannotRun, NoSuchTask, ClusterError) as error:
         return refused(error, _NOTHING)
     if args.detach:
-        return _detached(reader)
+        return _detached(reader, let_go)
     view = LiveView(reader) if is_live else PlainView(reader, shows_output=not prints_output)
     return _followed(job.job.name, reader, view)
 
@@ -202,11 +210,11 @@ def _submitted(job: EngineJob, on: str | None) -> RunReader:
         raise
 
 
-def _detached(reader: RunReader) -> int:
-    """Print the name of the run alone to standard output, for scripts."""
+def _detached(reader: RunReader, let_go: LetGo | None) -> int:
+    """Print the name of the run alone to standard output, for scripts; carry it on if it needs that."""
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
     write_lines([reader.named])
-    return 0
+    return 0 if let_go is None else follow(reader, Unseen(let_go))[1]
 
 
 def _followed(job: str, reader: RunReader, view: LiveView | PlainView) -> int:

@@ -22,7 +22,8 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
         return Farm()
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
-made of the answers. `pai_runtime.engine.http` is the client of the runtime for engines that ask a server.
+made of the answers. Not every engine needs `pai_runtime.engine.http`, the client for those that ask a server,
+``jobs``, ``keeping``, ``records`` and ``messages``; ``conformance`` has the tests that each engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
@@ -32,7 +33,6 @@ from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.environment import Placement
 from pai_runtime.runs.errors import CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.progress import Progress
@@ -50,7 +50,6 @@ __all__ = [
     "Engine",
     "InvalidInput",
     "Job",
-    "JobFile",
     "Location",
     "LogReader",
     "MayBeLeft",
@@ -73,5 +72,4 @@ __all__ = [
     "Unreadable",
     "Value",
     "check_value",
-    "job_config",
 ]

@@ -110,7 +110,27 @@ class Host:
 
         `is_for` tells the kind by the manifest.
         """
-        ids = [id_ for id_, claimants in self.installed.items() if is_for(claimants[0])]
+        return self._first(self._ids(is_for))
+
+    def only(self, is_for: Callable[[Plugin], bool], what: str) -> str | None:
+        """Return an id as `first` does; raise `Unavailable` if several distributions have usable ones.
+
+        Which comes first is no more than the order of names, and must not say whose code answers. `what` is
+        what they provide.
+        """
+        ids = self._ids(is_for)
+        owners = sorted({self.installed[id_][0].distribution for id_ in ids if self.refusal(id_) is None})
+        if len(owners) > 1:
+            raise Unavailable(
+                f"{what} is provided by several distributions: {', '.join(owners)}; uninstall all but one, "
+                "or let a policy choose"
+            )
+        return self._first(ids)
+
+    def _ids(self, is_for: Callable[[Plugin], bool]) -> list[str]:
+        return [id_ for id_, claimants in self.installed.items() if is_for(claimants[0])]
+
+    def _first(self, ids: list[str]) -> str | None:
         return next((id_ for id_ in ids if self.refusal(id_) is None), ids[0] if ids else None)
 
     @property

@@ -30,12 +30,12 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
     """Return a document without ``protocolVersion`` as a job of version 2; as it is if its format is unknown.
 
     Nothing is imported for a document that is in no format, or in one whose plugin may not be used. Raises
-    `InvalidInput`, also for a job of version 1 if its plugin is not installed.
+    `InvalidInput`, also for a job of version 1 if its plugin is not installed or is broken.
     """
-    id_ = host.first(partial(_is_in_format, root)) or _not_installed(root, host)
-    if id_ is None:
-        return root
     try:
+        id_ = host.only(partial(_is_in_format, root), "the format of this job") or _unusable(root, host)
+        if id_ is None:
+            return root
         plugin = host.find(id_)
     except Unavailable as error:
         code, install = "plugin-refused", ""
@@ -48,10 +48,15 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
         raise InvalidInput([root.problem("plugin-error", str(error))]) from None
 
 
-def _not_installed(root: Value, host: Host) -> str | None:
-    """Return the id of the plugin for version 1 if the document looks like that and it is not installed."""
-    is_version_1 = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
-    return _VERSION_1 if is_version_1 and _VERSION_1 not in host.installed else None
+def _unusable(root: Value, host: Host) -> str | None:
+    """Return the id of the plugin for version 1 if a document looks like that and the plugin has no format.
+
+    That is because it is not installed, or its manifest cannot be read.
+    """
+    if "jobName" not in root.data and not isinstance(root.data.get("taskRoles"), list):
+        return None
+    faults = [plugin.fault for plugin in host.installed.get(_VERSION_1, ())]
+    return _VERSION_1 if all(faults) else None
 
 
 def _is_in_format(root: Value, plugin: Plugin) -> bool:

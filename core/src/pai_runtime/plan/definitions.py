@@ -48,7 +48,8 @@ class JobDefinitions:
         """Open the definitions with the job's secrets; see `OpenDefinitions`."""
         host = self._host
         try:
-            plugin = host.find(host.first(lambda each: _HOOK in each.manifest.hooks) or BUILT_IN)
+            id_ = host.only(lambda each: _HOOK in each.manifest.hooks, "the search for shared definitions")
+            plugin = host.find(id_ or BUILT_IN)
         except Unavailable as error:
             install = "" if error.installed else "; to install it: pip install pai-definitions"
             raise NoDefinition("definition-unavailable", f"{error}{install}") from None

@@ -24,6 +24,26 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def keep_streams() -> None:
+    """Let no process that we start from now on have our standard streams: somebody may wait for their end."""
+    sys.stdout, sys.stderr = (
+        os.fdopen(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors)
+        for stream in (sys.stdout, sys.stderr)
+    )
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in range(3):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def drop_streams() -> None:
+    """Close our standard streams, after `keep_streams`; what is written from now on is lost."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.close()
+    sys.stdout, sys.stderr = (os.fdopen(os.dup(0), "w") for _ in range(2))
+
+
 class CannotWrite(Exception):
     """The exception for output that could not be written to standard output."""
 

@@ -7,12 +7,12 @@ from typing import Final
 from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
-from pai_kubernetes.plain import TaskName
+from pai_kubernetes.plain import Severity, TaskName
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.roles import MOST_TASKS
-from pai_runtime.document.problems import Severity, listed
 from pai_runtime.document.value import walk
 from pai_runtime.engine import InvalidInput, Job, Location, Plan, Problems, TaskRole
+from pai_runtime.engine.messages import listed
 from pai_runtime.plugin import Mount
 from pai_runtime.task.plan import UseRecord
 

@@ -40,7 +40,7 @@ from pai_runtime.engine import (
     RunRequest,
     Unreadable,
 )
-from pai_runtime.job.secrets import secret_values
+from pai_runtime.engine.jobs import secret_values
 from pai_runtime.task.paths import VOLUME
 
 _NO_SUFFIX = "0" * 8

@@ -17,8 +17,8 @@ from pai_kubernetes.manifests.origins import POD_TEMPLATE
 from pai_kubernetes.node_capacity import Node, most, nodes_of, quantity, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
-from pai_runtime.document.amounts import size_text
 from pai_runtime.engine import Job, Problem, Problems, TaskRole
+from pai_runtime.engine.messages import size_text
 
 Object = Mapping[str, Any]
 

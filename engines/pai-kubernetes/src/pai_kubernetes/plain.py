@@ -6,5 +6,6 @@ TaskName = tuple[str, int]
 LogName = Literal["user", "runtime"]
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
+Severity = Literal["error", "warning", "note"]
 Piece = tuple[float | None, bytes]
 """A part of a log, and the time at which it was written, if known."""

@@ -6,7 +6,8 @@ from pai_pod.init_steps import OF_FRAMEWORKS, PEER_BARRIER, run_step
 from pai_pod.made import Made
 from pai_pod.peers import FILE
 from pai_pod.steps import Pod
-from pai_runtime.host.blame import PluginError, blamed
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
 from pai_runtime.task.exit_codes import INIT_FAILED
@@ -50,10 +51,8 @@ def _call(plugin: Plugin, configured: InitPlugin, pod: Pod) -> None:
         say=pod.log.say,
     )
     try:
-        loaded = pod.host.load(plugin)
-        with blamed(plugin, f"hook {HOOK}"):
-            getattr(loaded.manager.hook, HOOK)(container=container)
-    except PluginError as error:
-        raise InitFailed(INIT_FAILED, str(error)) from None
+        pod.host.call(plugin, HOOK, container=container)
+    except (PluginError, InvalidInput) as error:
+        raise InitFailed(INIT_FAILED, *str(error).splitlines()) from None
     finally:
         pod.log.pass_on()

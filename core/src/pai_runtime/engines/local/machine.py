@@ -77,11 +77,12 @@ class LocalEngine(Engine):
 
     options = OPTIONS
     cannot: Mapping[str, str] = {
-        "--detach": "it is for runs on a cluster, which --on names",
         "render": "the manifests are those of a cluster, which --on names",
     }
     has_own_plugins = False
+    runs_go_on = False
     prints_output = True
+    keeps_provenance = True
 
     def __init__(self, where: Path = RUNS) -> None:
         self._where = where

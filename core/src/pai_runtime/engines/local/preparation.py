@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 
-from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
@@ -18,6 +17,8 @@ from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
+
+_MOST_NAMED = 3
 
 
 @dataclass
@@ -76,8 +77,9 @@ class Preparation:
             ) from None
         reason = trial.refusal
         if reason is None:
-            if trial.read_only:
-                self.wanted.say(f"note: read-only in the tasks: {listed(trial.read_only)}")
+            if names := trial.read_only:
+                more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+                self.wanted.say(f"note: read-only in the tasks: {', '.join(names[:_MOST_NAMED])}{more}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")

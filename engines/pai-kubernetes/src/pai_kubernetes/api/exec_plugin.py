@@ -15,10 +15,9 @@ from typing import IO, Any, Final
 
 from pai_kubernetes.api.access import Login
 from pai_kubernetes.api.times import seconds
-from pai_runtime.document.printable import printable
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.http import Deadline, bearer
-from pai_runtime.terminal.output import report
+from pai_runtime.engine.messages import printable, report
 
 SECONDS: Final = 180
 """Timeout of the command in seconds; a login on a web page takes a person a minute or two."""

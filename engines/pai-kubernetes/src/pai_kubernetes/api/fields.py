@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api import times
 from pai_kubernetes.api.hidden import cut, told
-from pai_runtime.document.printable import printable
+from pai_runtime.engine.messages import printable
 
 LONGEST: Final = 300
 """Maximum characters of a text that are shown."""

@@ -11,10 +11,11 @@ from pai_kubernetes.api.access import Access, Credentials, Fixed, Login
 from pai_kubernetes.api.credentials import TokenFile, read_file
 from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import Position, listed, near_miss
+from pai_runtime.document.problems import Position
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value, check_value
 from pai_runtime.engine.http import basic, bearer, split_url
+from pai_runtime.engine.messages import listed, near_miss
 from pai_runtime.task import paths
 
 SERVICE_ACCOUNT: Final = Path(paths.SERVICE_ACCOUNT)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pai_kubernetes.api.errors import ApiError, Cause
 from pai_kubernetes.api.hidden import told
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
-from pai_runtime.document.printable import printable
 from pai_runtime.engine.http import Answer
+from pai_runtime.engine.messages import printable
 
 _MOST_SAID: Final = 1000
 _MOST_CAUSES: Final = 200

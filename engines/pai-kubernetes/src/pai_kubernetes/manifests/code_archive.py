@@ -9,8 +9,8 @@ from typing import Final
 
 from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_pod.engine import MOST_CODE_BYTES, MOST_CODE_ENTRIES
-from pai_runtime.document.amounts import size_text
 from pai_runtime.engine import CannotRun, Code
+from pai_runtime.engine.messages import size_text
 from pai_runtime.engines.code import IGNORE_FILE, CodeEntry
 
 _TIME: Final = 315_532_800

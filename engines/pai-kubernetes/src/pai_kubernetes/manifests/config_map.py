@@ -10,8 +10,8 @@ from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_pod.engine import ARCHIVE, JOB_FILE, OVERRIDES_FILE, PEERS_FILE
 from pai_runtime.definitions import RESOLVED
 from pai_runtime.engine import CannotRun, Code
+from pai_runtime.engine.jobs import secret_values
 from pai_runtime.job.overrides import NO_OVERRIDES
-from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.masking import Masks
 
 

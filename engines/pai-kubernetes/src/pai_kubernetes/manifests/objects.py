@@ -20,7 +20,8 @@ from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
 from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engine import CannotRun, Job, Plan, RunRequest, job_config
+from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
+from pai_runtime.engine.jobs import job_config
 
 
 @dataclass(frozen=True)

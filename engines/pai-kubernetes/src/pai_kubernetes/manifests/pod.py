@@ -10,7 +10,7 @@ from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_pod.engine import CODE, DECIDING_VARIABLE, FAILURE, FIRST_PORT, PORT_VARIABLE, SUCCESS
 from pai_runtime.engine import Plan, TaskRole
-from pai_runtime.job.ports import unnamed_port
+from pai_runtime.engine.jobs import unnamed_port
 from pai_runtime.task import paths
 from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 

@@ -7,7 +7,8 @@ from typing import Any
 from pai_kubernetes import labels
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.engine import Job, JobFile, RunRequest
+from pai_runtime.engine import Job, RunRequest
+from pai_runtime.engine.jobs import JobFile
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pai_runtime.document.amounts import size_text
 from pai_runtime.engine import CannotRun
+from pai_runtime.engine.messages import size_text
 
 MOST_DATA: Final = 1024 * 1024
 """Maximum bytes of all values of a ConfigMap or Secret."""
