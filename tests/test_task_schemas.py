@@ -54,7 +54,6 @@ _WHOLE = Plan(
     exit_rules=(PlannedRule(0, {"phrase": "X"}),),
     timeout=60,
     hold=5,
-    timeout=60,
     gang=False,
     strict_callbacks=True,
     warnings=("w",),
