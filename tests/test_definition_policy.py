@@ -20,7 +20,7 @@ from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.definition_sources import write
 from tests.fault_server import FaultServer, Reply
-from tests.plugin_factory import Site
+from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.small_cluster import find_plugins_in
 from tests.support import job, write_job
 
@@ -225,7 +225,8 @@ def test_what_cannot_open_definitions_is_blamed_by_its_name(
     hook = f"@hookimpl\ndef pai_definitions(job):\n    {body}\n" if body else "1 / 0\n"
     find_plugins_in(tmp_path / "site", monkeypatch)
     made = Site(tmp_path).add(f"a.{name}", hook, hooks=["pai_definitions"])
-    (problem,) = (each for each in _problems(tmp_path, Host(NO_POLICY), EMBEDDED) if each.code == code)
+    only_it = Host(read_policy(write_policy(tmp_path, policy_rule(made))))  # there is another one
+    problem = next(each for each in _problems(tmp_path, only_it, EMBEDDED) if each.code == code)
     assert made.label in problem.message
     assert words in problem.message
 
