@@ -129,7 +129,7 @@ def test_at_the_end_everything_was_shown_and_the_block_stays(tmp_path: Path, scr
     played.end("succeeded")
     view.show(played.run)
     view.end()
-    view.say("the job succeeded")
+    view.tell(["the job succeeded"])
     lines = screen.everything()
     assert {"worker/0 | a", "worker/0 | no newline", "worker/1 | b"} <= set(lines)
     assert "".join(lines).count("x") >= 7_000

@@ -308,10 +308,9 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert ended.returncode == 0
     said = [line for line in ended.stderr.splitlines() if line.startswith("pai-runtime: note: ")]
-    assert [next(word for word in ("image", "GPU", "memory") if word in line) for line in said] == [
-        "image",
+    assert [next(word for word in ("programs", "GPU") if word in line) for line in said] == [
+        "programs",
         "GPU",
-        "memory",
     ]
 
 

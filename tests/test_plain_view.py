@@ -1,8 +1,11 @@
 """How a run is told where there is no live view: a line for each thing that matters, once."""
 
 import io
+import os
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +75,44 @@ def test_a_service_that_failed_is_told_once_with_where_its_output_is(
     line = f"pai-runtime: service 'board' of worker/1 failed: exit code 1; its output: {log}"
     assert told(view, played, capfd) == [line]
     assert told(view, played, capfd) == []
+
+
+@pytest.mark.parametrize("shows_output", [True, False])
+@pytest.mark.parametrize(("output", "between"), [(b"a\nhalf", b"\n"), (b"whole\n", b""), (b"", b"")])
+def test_a_message_does_not_stand_in_an_unfinished_line_of_output(
+    tmp_path: Path, output: bytes, between: bytes, *, shows_output: bool
+) -> None:
+    played, view = (
+        PlayedRun(tmp_path, worker=1),
+        PlainView(LocalRunReader(tmp_path), shows_output=shows_output),
+    )
+    played.all("running")
+    played.output("worker/0", output)
+    with _one_file_for_both(tmp_path / "seen") as seen:
+        if not shows_output:
+            os.write(1, output)
+        view.show(played.run)
+        view.tell(["the job failed", "  why"])
+        view.say("that is all")
+        assert seen.read_bytes() == output + between + (
+            b"pai-runtime: the job failed\n  why\npai-runtime: that is all\n"
+        )
+
+
+@contextmanager
+def _one_file_for_both(path: Path) -> Iterator[Path]:
+    """Lead standard output and error to one file."""
+    kept = {number: os.dup(number) for number in (1, 2)}
+    fd = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    try:
+        for number in kept:
+            os.dup2(fd, number)
+        yield path
+    finally:
+        for number, before in kept.items():
+            os.dup2(before, number)
+            os.close(before)
+        os.close(fd)
 
 
 def test_a_step_that_takes_long_is_told_at_doubling_times(

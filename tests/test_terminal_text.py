@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.terminal.table import table
-from pai_runtime.terminal.text import columns_of, cut, shown_line
+from pai_runtime.terminal.text import columns_of, cut, message, shown_line
 
 NEWER_OR_JOINED = re.compile(
     "[\u1160-\u11ff\ud7b0-\ud7fb\u302e\u302f\u3164\uffa0\U00016ff0-\U00016ff1]"  # parts, and fillers
@@ -95,3 +95,25 @@ def test_a_table_is_straight_whatever_is_in_its_cells() -> None:
     ]
     assert table(rows, 12)[2] == "a\\x1b[2J\\nb"
     assert columns_of(table(rows, 24)[2]) == 23
+
+
+def test_a_message_of_several_lines_is_wrapped_at_spaces_and_a_command_line_stays_whole() -> None:
+    lines = [
+        "the job failed",
+        "  - aaa bbb ccc",
+        "  its log: pai-runtime logs a/b worker/0",
+        "  \x1b" + "x" * 30,
+    ]
+    assert message(lines, 20) == [
+        "pai-runtime: the job",
+        "    failed",
+        "  - aaa bbb ccc",
+        "  its log:",
+        "      pai-runtime logs a/b worker/0",
+        "  \\x1b" + "x" * 30,
+    ]
+    assert message(["one", "  two three"]) == ["pai-runtime: one", "  two three"]
+    assert message(["\u8f66 " * 9], 22) == [
+        "pai-runtime: \u8f66 \u8f66 \u8f66",
+        *["    " + " ".join("\u8f66" * 6)],
+    ]

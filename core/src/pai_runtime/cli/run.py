@@ -225,8 +225,9 @@ def _followed(job: str, reader: RunReader, view: LiveView | PlainView) -> int:
     except ClusterError as error:
         say(f"{error}; the run goes on: {command_for(reader, 'ps')}")
         return CANNOT_RUN
-    for text in summary_lines(reader, summarise(reader, run)) if run.over else ():
-        view.say(text)
+    lines = [*summary_lines(reader, summarise(reader, run))] if run.over else []
     if missing := view.missing_output():
-        view.say(missing)
+        lines.append(missing)
+    if lines:
+        view.tell(lines)
     return status

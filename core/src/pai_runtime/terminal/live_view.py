@@ -16,7 +16,7 @@ from pai_runtime.terminal.block import Block
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.news import Announcements, Notes
 from pai_runtime.terminal.task_output import TaskOutput
-from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.text import message, shown_line
 from pai_runtime.terminal.words import command_for
 
 _DRAW_EVERY = 0.1
@@ -44,6 +44,10 @@ class LiveView:
         self._said.append(text)
         if self._run is None:
             self._draw([])
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Print a message of several lines, after the run has ended."""
+        self._block.draw(message(lines, self._block.size()[0]), ())
 
     def show(self, run: Run) -> None:
         """Show the state of the run and new output of the tasks, at most every `_DRAW_EVERY` seconds."""

@@ -1,6 +1,9 @@
 """Output of programs, made safe to show on one line of a terminal."""
 
 import re
+from collections.abc import Iterable
+
+from pai_runtime.document.printable import printable
 
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, but also moves of the cursor
@@ -44,6 +47,30 @@ def cut(text: str, columns: int) -> str:
     from wcwidth import clip  # noqa: PLC0415 - as above
 
     return clip(text, 0, columns, fillchar="")
+
+
+def message(lines: Iterable[str], columns: int | None = None) -> list[str]:
+    """Return lines, at least one, as one message of the runtime, wrapped at `columns` if given."""
+    first, *rest = map(printable, lines)
+    whole = [f"pai-runtime: {first}", *rest]
+    return whole if columns is None else [part for line in whole for part in wrapped(line, columns)]
+
+
+def wrapped(line: str, columns: int) -> list[str]:
+    """Wrap a printable line at spaces; what goes on is indented further.
+
+    A command line at its end stays whole, so that it can be copied from the terminal.
+    """
+    text, command, arguments = line.partition("pai-runtime ")
+    indent = text[: len(text) - len(text.lstrip())]
+    words = [*text.split(), *([command + arguments] if command else [])]
+    parts = [indent + words[0]] if words else [line]
+    for word in words[1:]:
+        if columns_of(f"{parts[-1]} {word}") <= columns:
+            parts[-1] += f" {word}"
+        else:
+            parts.append(f"{indent}    {word}")
+    return parts
 
 
 def _between(text: str) -> list[tuple[int, int]]:

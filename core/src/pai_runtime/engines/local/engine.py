@@ -42,15 +42,9 @@ from pai_runtime.task.plan import Plan
 def _not_given_here(job: Job, devices: Devices) -> list[str]:
     """Return notes about what the job asks for and this machine does not provide; they stop no run."""
     names = ", ".join(job.docker_images())
-    missing = [
-        (
-            "docker images are not used in local runs; "
-            f"commands use this machine's programs, not those of {names}"
-        )
-    ]
+    missing = [f"local runs use this machine's programs, not those of {names}, and all its memory and CPU"]
     if lack := lack_of_devices(job, devices):
         missing.append(lack)
-    missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
 

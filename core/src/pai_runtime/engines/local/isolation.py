@@ -237,16 +237,16 @@ class Isolation:
         below = self._outermost_below(path)
         try:
             self._overlay(path, on_another=on_another)
-        except OSError as error:
+        except OSError:
             if not below and not self._has_worked:  # then it is not this folder's fault
                 raise
             if not below or not os.access(path, os.R_OK | os.X_OK):
                 if os.access(path, os.X_OK):
-                    self.read_only.append(f"{path}: {error.strerror}")
+                    self.read_only.append(str(path))
                 self._bind(Bind(str(path), str(path), read_only=True))
                 return
             if any(entry.is_file(follow_symlinks=False) for entry in os.scandir(path)):
-                self.read_only.append(f"{path}: the files in it, because of {below[0]}")
+                self.read_only.append(f"the files in {path}")
             self._each_below(path)
             return
         self._has_worked = True

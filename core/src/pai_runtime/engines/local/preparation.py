@@ -18,6 +18,8 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
 
+_MOST_NAMED = 3
+
 
 @dataclass
 class Preparation:
@@ -75,8 +77,9 @@ class Preparation:
             ) from None
         reason = trial.refusal
         if reason is None:
-            if folders := "; ".join(trial.read_only):
-                self.wanted.say(f"note: read-only in the tasks: {folders}")
+            if names := trial.read_only:
+                more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+                self.wanted.say(f"note: read-only in the tasks: {', '.join(names[:_MOST_NAMED])}{more}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
