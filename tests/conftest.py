@@ -15,6 +15,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from tests import needs
 from tests.cpu_time import CpuTime
+from tests.fast_ring import FastRing
 from tests.outcomes import Outcomes, deselect_passed
 from tests.plugin_factory import Site
 from tests.support import made_once
@@ -26,6 +27,7 @@ settings.load_profile("any machine")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-time", action="store_true", help="print how much processor time each file takes")
+    parser.addoption("--fast", action="store_true", help="skip what starts a process")
     parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what became of each test")
     parser.addoption(
         "--not-passed-in",
@@ -41,6 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     config.pluginmanager.register(needs)
+    if config.getoption("--fast"):
+        # A start that is cut off leaves pipes and sockets to the collector.
+        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+        config.pluginmanager.register(FastRing())
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())
     if file := config.getoption("--outcomes"):
