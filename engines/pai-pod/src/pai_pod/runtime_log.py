@@ -102,7 +102,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
 
 def _keep_pod(passed: PassedBarrier | None, until: float) -> None:
     """Wait until all have passed the barrier, or a signal comes."""
-    while not (passed and passed.by_all) and (left := until - time.monotonic()) > 0:
+    while not (passed and passed.may_leave) and (left := until - time.monotonic()) > 0:
         if signal.sigtimedwait(STOP_SIGNALS, min(left, POLL) if passed else left) is not None:
             return
         if passed:
