@@ -12,8 +12,8 @@ WAIT = "until test -e go; do sleep 0.05; done; echo gone"
 
 
 def state(run: Path) -> str:
-    (found,) = json.loads(cli("ps", run, "--json").stdout)["tasks"]
-    return str(found["state"])
+    tasks = json.loads(cli("ps", run, "--json").stdout)["tasks"]
+    return str(tasks[0]["state"]) if tasks else ""
 
 
 def is_running(run: Path) -> bool:

@@ -96,6 +96,24 @@ def test_the_last_one_knows_it_though_the_others_leave_as_soon_as_they_do(
     assert last.by_all
 
 
+def test_each_knows_it_though_all_others_leave_as_soon_as_they_may(closing: ExitStack) -> None:
+    gang = Gang(closing, "a", "b", "c")
+    staying = {gang.passes(name) for name in ("a", "b")}
+    for task in staying:
+        task.look()  # and asks no more for a while
+    late = gang.passes("c")
+    for task in (late, *staying, late, *staying):
+        task.look()
+    assert late.by_all
+    everyone = {*staying, late}
+    for _ in range(20):
+        gang.look(*everyone)
+        for task in [each for each in everyone if each.may_leave]:
+            everyone.remove(task)
+            task.close()
+    assert not everyone
+
+
 def test_who_knows_it_tells_those_that_do_not_for_one_that_has_left(closing: ExitStack) -> None:
     gang = Gang(closing, "a", "b", "c")
     tasks = [gang.passes(name) for name in ("a", "b")]

@@ -32,6 +32,8 @@ ASK_EVERY = 0.5
 """Seconds between two rounds of questions."""
 ASKED_AT_ONCE = 100
 """Maximum number of questions in one round."""
+STAYS = 3.0
+"""Seconds for which one that knows of all answers before it leaves: others may have heard of nobody yet."""
 MOST_HEARD = 1000
 """Maximum number of datagrams that one `PassedBarrier.look` reads; it is called twice a second."""
 
@@ -63,6 +65,7 @@ class PassedBarrier:
         # Each in another order, so that not all ask the same one at once.
         names = sorted(peers, key=lambda _: os.urandom(8))
         self._missing = {name.encode(): peers[name] for name in names}
+        self._heard_of_all_at: float | None = None
         self._number = os.urandom(_NUMBER_BYTES)
         began = now()
         self._asks_next, self._asks_until, self._answers_until = began, began + seconds, began + 2 * seconds
@@ -81,6 +84,11 @@ class PassedBarrier:
         """Whether all tasks have passed the barrier, as far as this one has heard."""
         return not self._missing
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether all have, and those that do not know it yet have had the time to ask."""
+        return self._heard_of_all_at is not None and self._now() >= self._heard_of_all_at + STAYS
+
     def look(self) -> None:
         """Ask what is due, and read and answer what has come, without waiting."""
         now = self._now()
@@ -88,11 +96,12 @@ class PassedBarrier:
             self.close()
         if self._socket.fileno() < 0:
             return
-        # In this order: who hears our first answer may go then, and has been asked before.
         if self._missing and self._asks_next <= now < self._asks_until:
             self._asks_next = now + ASK_EVERY
             self._ask()
         self._hear()
+        if self.by_all and self._heard_of_all_at is None:
+            self._heard_of_all_at = now
 
     def close(self) -> None:
         """Close the socket: from now on, nothing is asked or answered."""

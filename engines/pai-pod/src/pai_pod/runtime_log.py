@@ -6,9 +6,9 @@ task has ended, and then prints what is left.
 
 A task of a gang that ends soon keeps its pod until all others have passed the barrier: those that look for it
 by its name, since they started later or are in a pause, would never find it otherwise
-(`pai_pod.peer_barrier`). Where that cannot be learned (`pai_pod.passed`), it keeps it for a
-while. One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided
-its job (`DECIDING_VARIABLE`).
+(`pai_pod.peer_barrier`). Where that cannot be learned (`pai_pod.passed`), it keeps it for a while. One that
+was cancelled does not, since its job is being stopped or restarted. One that has decided its job
+(`DECIDING_VARIABLE`) keeps it only for as long as others may need to hear of it.
 
 Between the lines of the log it tells the variables of the task (`pai_pod.told_variables`), whenever
 they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from pai_pod.directories import pod_directories
-from pai_pod.passed import passed_barrier
+from pai_pod.passed import STAYS, passed_barrier
 from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
@@ -89,8 +89,8 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
         has_printed = printer.pass_on()
         if is_told_to_stop and (not has_printed or time.monotonic() > stop_at):
             printer.end(is_all=not has_printed)
-            if printer.is_looked_for(deciding):
-                _keep_pod(passed, started + KEPT)
+            seconds = printer.is_looked_for(deciding, STAYS if passed else 0)
+            _keep_pod(passed, started + seconds)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
         looks_after_end += not has_printed and printer.task_has_ended()
@@ -102,7 +102,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
 
 def _keep_pod(passed: PassedBarrier | None, until: float) -> None:
     """Wait until all have passed the barrier, or a signal comes."""
-    while not (passed and passed.by_all) and (left := until - time.monotonic()) > 0:
+    while not (passed and passed.may_leave) and (left := until - time.monotonic()) > 0:
         if signal.sigtimedwait(STOP_SIGNALS, min(left, POLL) if passed else left) is not None:
             return
         if passed:
@@ -160,17 +160,20 @@ class _Printer:
         except OSError:
             return False
 
-    def is_looked_for(self, deciding: Collection[str]) -> bool:
-        """Return whether other tasks still look for this one after its end."""
+    def is_looked_for(self, deciding: Collection[str], by_asking: float) -> float:
+        """Return for how many seconds after its start others may look for this task.
+
+        `by_asking` is for how long they do if it has decided the job, so that nobody looks for its name.
+        """
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 plan = loads_untrusted(folder.read(PLAN, _MOST_BYTES))
                 outcome = read_exit_record(folder).get("outcome")
-            if outcome == "cancelled" or (SUCCESS if outcome == "ok" else FAILURE) in deciding:
-                return False
-            return plan["gang"] is True and sum(plan["instances"].values()) > 1
+            if outcome == "cancelled" or plan["gang"] is not True or sum(plan["instances"].values()) == 1:
+                return 0
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return False  # it is none, or the task has made something else of it
+            return 0  # it is none, or the task has made something else of it
+        return by_asking if (SUCCESS if outcome == "ok" else FAILURE) in deciding else KEPT
 
     def _tell(self) -> None:
         """Print the variables if they have changed."""
