@@ -24,7 +24,7 @@ from pai_runtime.runs.summary import summarise
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.live_view import LiveView
-from pai_runtime.terminal.output import report_problems, say, write_lines
+from pai_runtime.terminal.output import CannotWrite, flush, report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import PlainView, can_be_live
 from pai_runtime.terminal.words import command_for, command_on, short_path
@@ -213,7 +213,13 @@ def _submitted(job: EngineJob, on: str | None) -> RunReader:
 def _detached(reader: RunReader, let_go: LetGo | None) -> int:
     """Print the name of the run alone to standard output, for scripts; carry it on if it needs that."""
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
-    write_lines([reader.named])
+    try:
+        write_lines([reader.named])
+        flush()
+    except (CannotWrite, BrokenPipeError):
+        if let_go is None:
+            raise
+        # The terminal is gone: that is what the run is to outlive.
     return 0 if let_go is None else follow(reader, Unseen(let_go))[1]
 
 
