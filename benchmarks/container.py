@@ -116,7 +116,7 @@ def _print_container(measured: Mapping[str, Timing]) -> list[str]:
 
 def _prepare(folder: Path) -> None:
     """The empty volume of a pod, what Kubernetes mounts for its job, and the environment of its init."""
-    from tests.test_init_with_peers import run_pod  # noqa: PLC0415 - only here, as measuring starts small
+    from tests.init_harness import run_pod  # noqa: PLC0415 - only here, as measuring starts small
 
     given = job([COMMAND])
     given["prerequisites"][0]["uri"] = "localhost:1/image"  # where nobody listens

@@ -16,6 +16,7 @@ from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.metadata import Distribution
 from pai_runtime.task.interpreter import argv_of, search_path
 from pai_runtime.task.plan import UseRecord
+from pai_runtime.task.record_json import to_json
 
 RUNS = 25
 ID = "org.example.nothing"
@@ -58,7 +59,7 @@ def _hook(folder: Path, path: list[str]) -> Thing:
     document: dict[str, Any] = {
         "environment": {},
         "secrets": {},
-        "use": _install(folder).to_json(),
+        "use": to_json(_install(folder)),
         "failure": None,
     }
     task = {"job": "job", "role": "worker", "index": 0, "instances": {"worker": 1}, "ports": {}, "gang": True}

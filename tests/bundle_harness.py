@@ -1,6 +1,7 @@
 """Programs in a user's image, with the bundle where every pod has it, in a mount namespace of their own."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,9 @@ from pai_pod.bundle.interpreter import SEARCH_PATH
 from pai_pod.bundle.launcher import launcher
 from pai_runtime.task.paths import BUNDLE, LAUNCHER
 from tests.needs import MOUNT_NAMESPACE
+
+USER = 12345 if os.geteuid() == 0 else 0
+"""An ordinary user of the image; in an ordinary user's own namespace there is nobody else."""
 
 _MOUNT = """
 set -e
@@ -43,7 +47,7 @@ os.execve(argv[0], argv, env)
 _PROBE = """
 import json, os, sys
 sys.path.insert(0, {site!r})
-from pai_runtime.task.bundle import image_environment
+from pai_pod.launcher_environment import image_environment
 def main():
     told = dict(own=dict(os.environ), image=image_environment(os.environ), argv=sys.argv[1:])
     told["fs"] = sys.getfilesystemencoding()

@@ -6,17 +6,21 @@ import itertools
 import json
 import os
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from pai_pod.peers import Peers
 from pai_pod.port_check import taken_ports
 from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.engines.local import ports as local_ports
+from pai_runtime.job.overrides import Overrides
 from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, cli, job
 
@@ -25,6 +29,20 @@ CMD: Mapping[str, Any] = {
     "plugin": "cmd",
     "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]},
 }
+
+
+PROPOSED = """\
+commands: ["ls  -al",  "echo hi"]
+runtimePlugin:
+- plugin: ssh
+  parameters:
+    jobssh: true
+- plugin: teamwise_storage
+  parameters:
+    storageConfigNames:
+    - confignfs
+"""
+"""What the proposal's Pod has in RUNTIME_CONFIG."""
 
 
 class PodFolder:
@@ -90,6 +108,12 @@ class PodFolder:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
         return file
+
+
+def folded(text: str) -> str:
+    """What a program finds in a variable that a Pod gives a text with ``>-``."""
+    value: str = yaml.safe_load(f"value: >-\n{textwrap.indent(text, '  ')}")["value"]
+    return value
 
 
 def config(*commands: str, uses: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -195,3 +219,61 @@ def _role(name: str, count: int) -> dict[str, Any]:
 
 def _converted(role: str) -> str:
     return role.replace("_", "").lower()
+
+
+HOSTS = {"worker": "localhost", "ps_server": "localhost"}
+PEERS = Peers("run", "alice", gang=False, barrier_seconds=600, hosts=HOSTS)
+CHANGED = Overrides(
+    {"word": "other"}, {"worker": 3}, strict_callbacks=True, environment={"MODE": "fast"}
+).to_json()
+RUN_SECRET = "ab" * 32
+WORKER = pod_job()["taskRoles"]["worker"]
+JOB = pod_job(
+    taskRoles={
+        "worker": {**WORKER, "instances": 2, "commands": ["echo <% $parameters.word %> <% $secrets.key %>"]},
+        "ps_server": WORKER,
+    },
+    parameters={"word": "job"},
+    secrets="******",
+    defaults={"virtualCluster": "research"},
+)
+
+
+def run_pod(
+    folder: Path,
+    job: Mapping[str, Any] | str = JOB,
+    hosts: Mapping[str, str] = HOSTS,
+    *,
+    gang: bool = False,
+    seconds: float = 600,
+    **environment: str,
+) -> PodFolder:
+    """The pod of worker 1, as the engine gives it a job."""
+    pod = PodFolder(
+        folder,
+        **{
+            "FC_POD_UID": "",
+            "PAI_CODE_DIR": str(folder / "mounted" / "code"),
+            "PAI_USER_EXTENSION_SECRET_DIR": str(folder / "mounted" / "secrets"),
+            "PAI_CURRENT_TASK_ROLE_NAME": "worker",
+            "PAI_TASK_INDEX": "1",
+            "PAI_POD_NAME": "run-worker-0-1-x7k2p",
+            "PAI_POD_UID": "pod-uid",
+            "PAI_POD_NAMESPACE": "research",
+            "PAI_JOBSET_UID": "jobset-uid",
+            "PAI_JOB_ATTEMPT": "2",
+            "PAI_TASK_ATTEMPT": "0" if gang else "3",
+            **environment,
+        },
+    )
+    peers = replace(PEERS, gang=gang, barrier_seconds=seconds, hosts=hosts)
+    pod.mount("config/job_config.yaml", job)
+    pod.mount("config/peers.json", json.dumps(peers.to_json()))
+    pod.mount("secrets/secrets.yaml", {"key": "sesame"})
+    pod.mount("secrets/userExtensionSecrets.yaml", {"run": RUN_SECRET})
+    return pod
+
+
+def address(number: int) -> str:
+    """One that no other process of tests has."""
+    return f"127.{os.getpid() // 250 % 250 + 1}.{os.getpid() % 250}.{number}"

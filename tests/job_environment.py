@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.plugin_factory import UV
-
-_ROOT = Path(__file__).resolve().parents[1]
+from tests.support import ROOT
 
 
 def job_environment(name: str) -> Path:
@@ -17,8 +16,8 @@ def job_environment(name: str) -> Path:
 
     Raises CalledProcessError if no index has its packages.
     """
-    requirements = _ROOT / f"requirements-{name}.txt"
-    folder = _ROOT / f".venv/{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    requirements = ROOT / f"requirements-{name}.txt"
+    folder = ROOT / f".venv/{name}-{sys.version_info.major}.{sys.version_info.minor}"
     folder.parent.mkdir(exist_ok=True)
     stamp, wanted = folder / "stamp", hashlib.sha256(requirements.read_bytes()).hexdigest()
     with folder.with_suffix(".lock").open("w") as lock:

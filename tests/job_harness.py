@@ -43,7 +43,9 @@ def yaml_text(data: Any) -> str:
     return text
 
 
-_PLUGINS = job_plugins(Host(NO_POLICY))
+_HOST = Host(NO_POLICY)
+"""What is installed need not be found again for each job."""
+_PLUGINS = job_plugins(_HOST)
 
 
 def build(
@@ -86,7 +88,7 @@ def resolver(job: Job, role: str) -> tuple[RoleResolver, Problems]:
 def planned(path: Path, *only: TaskName) -> dict[TaskName, Plan]:
     """The plans of tasks of a job file; raises `InvalidInput`."""
     problems = Problems()
-    planner = plan_job(JobFiles(path), Host(NO_POLICY), lambda job: example_placement(job, "alice"), problems)
+    planner = plan_job(JobFiles(path), _HOST, lambda job: example_placement(job, "alice"), problems)
     plans = planner.plans(*only)
     problems.check()
     return plans
@@ -97,7 +99,7 @@ def validated(path: Path) -> tuple[Problem, ...]:
     problems = Problems()
     with problems.caught():
         placed = lambda job: example_placement(job, "alice")  # noqa: E731
-        planner = plan_job(JobFiles(path), Host(NO_POLICY), placed, problems, lenient=True)
+        planner = plan_job(JobFiles(path), _HOST, placed, problems, lenient=True)
         planner.plans(*((role, 0) for role in planner.job.roles))
     return problems.in_order
 
@@ -106,13 +108,13 @@ def checked_roles(job: Job) -> tuple[list[PlannedRole], Sequence[Problem]]:
     """The roles of a job with their plugins, and what is wrong with what they use."""
     problems = Problems()
     complete = resolved(References(job, problems), _PLUGINS)
-    return planned_roles(complete, Host(NO_POLICY), problems), problems.in_order
+    return planned_roles(complete, _HOST, problems), problems.in_order
 
 
 def all_plans(job: Job) -> dict[TaskName, Plan]:
     """The plans of all tasks of a job in which nothing is wrong."""
     problems = Problems()
-    complete, host = resolved(References(job, problems), _PLUGINS), Host(NO_POLICY)
+    complete, host = resolved(References(job, problems), _PLUGINS), _HOST
     roles = planned_roles(complete, host, problems)
     plans = Planner(complete, host, roles, example_placement(complete, "user"), problems).plans()
     assert not problems.in_order
@@ -122,7 +124,7 @@ def all_plans(job: Job) -> dict[TaskName, Plan]:
 def parameter_problems(id_: str, parameters: Mapping[str, Any]) -> Sequence[Problem]:
     """What is wrong with the parameters of a use of a plugin."""
     problems = Problems()
-    check_parameters(Host(NO_POLICY).find(id_), parameters, problems, located_in("job.yaml"))
+    check_parameters(_HOST.find(id_), parameters, problems, located_in("job.yaml"))
     return problems.in_order
 
 

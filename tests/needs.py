@@ -24,6 +24,7 @@ import yaml
 
 from tests.job_environment import job_environment
 from tests.memory_cgroup import memory_cgroup
+from tests.podman import runs_containers
 
 NOTHING_SKIPPED: Final = "PAI_TEST_NOTHING_SKIPPED"
 """Set where everything is there, as in CI: then a skipped test is a failed one."""
@@ -48,6 +49,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "openssh-server": "sshd",
     "openssl": "openssl",
     "perl": "shasum",
+    "podman": "podman",
     "python3-torch": "/usr/lib/python3/dist-packages/torch",
     "runc": "runc",
     "strace": "strace",
@@ -156,6 +158,11 @@ def _knows_clone3() -> bool:
     return ctypes.CDLL(None, use_errno=True).syscall(435, None, 0) < 0 and ctypes.get_errno() != errno.ENOSYS
 
 
+def _runs_containers() -> bool:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        return runs_containers(Path(folder))
+
+
 @dataclass(frozen=True)
 class Need:
     """`is_met` probes it; `met_by` says where it is met."""
@@ -173,6 +180,11 @@ RIGHTS: Final[Mapping[str, Need]] = {
     "FUSE": Need(_mounts_fuse, f"{_PRIVILEGED}, as root"),
     "memory cgroup": Need(_makes_memory_cgroup, f"{_PRIVILEGED}, as root"),
     "clone3": Need(_knows_clone3, _PRIVILEGED),
+    "containers": Need(
+        _runs_containers,
+        f"{_PRIVILEGED}, with podman, runc, aardvark-dns, and for an ordinary user uidmap, slirp4netns and a"
+        " /dev/net/tun that it may open",
+    ),
     "ptrace": Need(lambda: _works(sys.executable, "-c", _LOOK), f"{_PRIVILEGED}, as root"),
 }
 """What depends on who runs the tests, and where."""

@@ -9,7 +9,7 @@ from tests.needs import RIGHTS, needs_of
 
 
 class Outcomes:
-    """Writes them: ``{"tests/test_x.py::test_y": "passed"}``."""
+    """Writes them: ``{"core/tests/test_x.py::test_y": "passed"}``."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -11,18 +11,29 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.manifests.text import manifest_text
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.engines.interface import Engine, NewRun, Rendered, RunRequest
+from pai_runtime.engine import (
+    CannotEnter,
+    CannotRemove,
+    ClusterError,
+    Engine,
+    Job,
+    NewRun,
+    Placement,
+    Plan,
+    Problem,
+    Problems,
+    Progress,
+    Rendered,
+    Run,
+    RunReader,
+    RunRequest,
+    RunTask,
+    TaskVariables,
+    Unreadable,
+)
+from pai_runtime.engine.records import LogName, Piece, TaskName
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host import own_modules
-from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
-from pai_runtime.runs.log_times import Piece
-from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
-from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.task.plan import Plan
 from tests.plugin_factory import Site
 
 

@@ -12,12 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jsonschema
 import pytest
 import yaml
 
+from pai_runtime.document.schemas import package_schema
 from tests.forked_command import can_be_forked, forked_command
 
-JOBS = Path(__file__).parent / "jobs"
+ROOT = Path(__file__).resolve().parents[1]
+"""The checkout."""
+JOBS = ROOT / "tests" / "jobs"
 PROGRAM = Path(sys.executable).with_name("pai-runtime")
 
 
@@ -182,3 +186,10 @@ def line_of(folder: Path, text: str) -> int:
     """The line of the job in a folder that has a text, from 1."""
     lines = (folder / "job.yaml").read_text("utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def validator(package: str, file: str) -> Any:
+    """Checks documents against a schema of a package."""
+    schema = package_schema(package, file)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,14 @@ from typing import Any
 
 import yaml
 
+from pai_runtime.supervisor.loop import ExitStatus
+from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.launch import DEFAULT, LaunchOptions
-from pai_runtime.task.plan import Command, Plan, Step, UseRecord, Variable
-from pai_runtime.task.vocabulary import FailurePolicy, Phase
+from pai_runtime.task.outcome import Result
+from pai_runtime.task.plan import Command, Plan, Service, Step, UseRecord, Variable
+from pai_runtime.task.vocabulary import FailurePolicy, Phase, StopReason
+from tests import isolated_task
 
 _HOOKS = "pai_runtime.host.hook_runner"
 
@@ -135,3 +140,50 @@ def run_task(plan: Plan, options: LaunchOptions = DEFAULT, **more: Any) -> TaskR
     run = TaskRun(plan, options, **more)
     run.end()
     return run
+
+
+class Pretend:
+    """A runner that starts nothing: it notes what is asked of it, and ends it as it was told."""
+
+    def __init__(self, codes: dict[str, int], stop_at: str = "", reason: StopReason = "cancelled") -> None:
+        self.ran: list[str] = []
+        self.told: list[str | None] = []
+        self.knows: dict[str, Analysis] = {}
+        self._codes = codes
+        self._stop_at = stop_at
+        self._reason: StopReason = reason
+
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
+        self.told.append(result.outcome if result else None)
+        return self._run(f"{step.phase} {use.name}")
+
+    def start_service(self, service: Service) -> bool:
+        return self._run(f"service {service.name}").code == 0
+
+    def command(self, command: Command) -> ExitStatus:
+        assert command.script
+        return self._run("command")
+
+    def decided(self, result: Result) -> None:
+        self.on_disk = result
+
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        self.ran.append(f"{step.phase} {use.name} {result.outcome}")
+        return self.knows.get(use.name)
+
+    def hold(self, result: Result) -> None:
+        self.ran.append(f"hold {result.outcome}")
+
+    def told_to_stop(self) -> tuple[StopReason, int | None] | None:
+        return (self._reason, 15) if self._stop_at in self.ran else None
+
+    def _run(self, what: str) -> ExitStatus:
+        self.ran.append(what)
+        return ExitStatus(self._codes.get(what, 0))
+
+
+def isolating(package: Path) -> str:
+    """A program for any Python that isolates a task, with the runtime in the folder `package`."""
+    shutil.copy(isolated_task.__file__, package / "isolated_task.py")
+    start = f"import sys; sys.path.insert(0, {str(package)!r}); "
+    return start + "import isolated_task; sys.exit(isolated_task.main())"

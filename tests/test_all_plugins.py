@@ -1,28 +1,14 @@
 """The example in which all built-in plugins take part: three tasks, as `./dev demo` runs them."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from pai_runtime.host.discovery import InstalledPlugins
+from tests.all_plugins import EXAMPLE, repository
 from tests.support import cli
-from tests.test_documentation import ROOT
-
-EXAMPLE = ROOT / "examples" / "all-plugins.yaml"
-
-
-def repository(folder: Path) -> Path:
-    repository = folder / "model"
-    repository.mkdir()
-    for file in EXAMPLE.with_suffix("").iterdir():
-        (repository / file.name).write_bytes(file.read_bytes())
-    identity = ["-c", "user.name=me", "-c", "user.email=me@example.com"]
-    for command in (["init", "--quiet"], ["add", "."], [*identity, "commit", "--quiet", "--message", "Fit"]):
-        subprocess.run(["git", "-C", repository, *command], check=True)
-    return repository
 
 
 @pytest.mark.needs("openssh-server", "openssh-client")

@@ -11,11 +11,10 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -25,10 +24,9 @@ from pai_runtime.task import exit_codes
 from pai_runtime.task.exit_codes import CALLBACK_FAILED, CANNOT_RUN, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
 from pai_runtime.task.launch import LaunchOptions
 from tests.forked_command import forked_command
-from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once, write_job
+from tests.support import JOBS, PROGRAM, ROOT, callback, cli, cli_each, job, made_once, validator, write_job
 from tools import reference
 
-ROOT = Path(__file__).resolve().parents[1]
 _NO_JOBS = {
     path
     for folder in ("pods", "definitions", "kubernetes")
@@ -46,7 +44,12 @@ DOCUMENTS = [
 ]
 _OF_FRAMEWORKS = {f"examples/distributed/{each}.yaml" for each in ("jax", "mpi", "torch", "torchrun")}
 _NEEDS = {
+    "docs/local-runs.md": ["user namespaces"],
+    "docs/tutorial.md": ["user namespaces"],
+    "docs/watching-a-run.md": ["user namespaces"],
+    "docs/when-it-fails.md": ["user namespaces"],
     "docs/writing-jobs.md": ["user namespaces"],
+    "docs/your-code.md": ["user namespaces"],
     "plugins/pai-ssh/README.md": ["openssh-client", "openssh-server"],
     "plugins/pai-storage/README.md": ["user namespaces"],
 }
@@ -62,7 +65,7 @@ _BLOCK = re.compile(
 )
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _NEEDS_A_SHELL = re.compile(r"[|<>&;`$(){}*?~#\[\]]")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_TEST = re.compile(r"`((?:[\w-]+/)*tests/[\w/]+\.py)(?:::(\w+))?`")
 _MODULE = re.compile(r"`(\w+)/(\w+\.py|)`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
@@ -221,16 +224,18 @@ def test_every_job_that_is_shown_is_valid(tmp_path: Path) -> None:
         for place, content in shown_jobs()
     ]
     assert len(shown) > 20
-    for done in cli_each(*(("validate", path) for path in shown)):
+    (tmp_path / "code").mkdir()
+    secrets = tmp_path / "secrets.yaml"
+    secrets.write_text("team: that of the tutorial\n", "utf-8")
+    for done in cli_each(*(("validate", path, "--secrets", secrets) for path in shown)):
         assert done.returncode == 0, done.stderr
 
 
 def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
-    document = blocks(ROOT / "docs/writing-jobs.md")
     compared = set()
-    for block, following in pairwise(document):
+    for block, following in chain.from_iterable(pairwise(blocks(document)) for document in DOCUMENTS):
         run = re.search(r"run (?:.* )?(examples/[\w/]+\.yaml)", following.text)
-        if block.language == "yaml" and not block.file and run:
+        if block.language == "yaml" and not block.file and following.language == "console" and run:
             example = yaml.safe_load((ROOT / run[1]).read_text("utf-8"))
             shown = yaml.safe_load(block.text)
             assert shown == {key: example[key] for key in shown}, run[1]
@@ -239,7 +244,7 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
 
 
 def test_every_example_job_that_needs_nothing_else_runs(tmp_path: Path) -> None:
-    """Those that the documents run are run there, those of frameworks in tests/test_distributed_jobs.py."""
+    """Those that the documents run are run there, those of frameworks in those of pai-distributed."""
     documents = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     for example in EXAMPLES:
         alone = "/path/to/" not in example.read_text("utf-8") and name(example) not in _OF_FRAMEWORKS
@@ -281,7 +286,7 @@ def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
 
 
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
-    told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
+    told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/when-it-fails.md").read_text("utf-8"), re.MULTILINE)
     assert set(map(int, told)) == {SETUP_FAILED, RUNTIME_ERROR, TIMEOUT, CALLBACK_FAILED}
 
 
@@ -394,9 +399,3 @@ def test_every_schema_is_one_and_allows_no_field_that_it_does_not_name(
     validator(package, file)
     is_open = file == "definition.schema.json"  # as any prerequisite: what it has, `this.` refers to
     assert is_open or package_schema(package, file)["additionalProperties"] is False
-
-
-def validator(package: str, file: str) -> Any:
-    schema = package_schema(package, file)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from tests.needs import PACKAGES
+from tests.support import ROOT
 
-_ROOT = Path(__file__).resolve().parents[1]
 _CONFTEST = """
 from tests import needs
 needs.is_met = {"root": False, "runc": False, "strace": False, "dash": True}.__getitem__
@@ -40,7 +40,7 @@ def test_the_last_lines_say_what_was_skipped_for_what_and_how_to_run_it(tmp_path
         str(tmp_path),
         str(tmp_path),
     ]
-    ended = subprocess.run([*argv, str(tmp_path)], cwd=_ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run([*argv, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
     counts, ways, total = filter(None, ended.stdout.splitlines()[-4:])
     assert "1 passed, 2 skipped" in total, ended.stdout
     assert counts.startswith("2 tests were skipped")
@@ -50,6 +50,6 @@ def test_the_last_lines_say_what_was_skipped_for_what_and_how_to_run_it(tmp_path
 
 
 def test_ci_installs_every_package_that_a_test_may_need() -> None:
-    listed = re.search(r'^debian_packages="([^"]*)"', (_ROOT / ".ci/run").read_text(), re.MULTILINE)
+    listed = re.search(r'^debian_packages="([^"]*)"', (ROOT / ".ci/run").read_text(), re.MULTILINE)
     assert listed
     assert PACKAGES.keys() - set(listed[1].split()) == set()

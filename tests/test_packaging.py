@@ -2,13 +2,13 @@
 
 import re
 from importlib import metadata
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support import ROOT
+
 PLUGINS = {path.name for each in ("plugins/*", "marketplace/*") for path in ROOT.glob(each)}
-PLUGINS |= {"pai-openpai", "pai-pod"}
+PLUGINS |= {"pai-container", "pai-openpai", "pai-pod"}
 """The distributions that `pai-runtime[all]` brings, and the image too."""
 TEST_TOOLS = {"pytest", "hypothesis", "mypy", "ruff", "tensorboard", "hatchling", "uv"}
 

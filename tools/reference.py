@@ -199,7 +199,7 @@ SET_LATER: Final = {
         STEPS,
         (
             "File; what is appended to it, up to 8 MiB, sets environment variables: "
-            "see [Writing jobs](writing-jobs.md#from-any-language)"
+            "see [Writing jobs](callbacks.md#from-any-language)"
         ),
     ),
     "PAI_TASK_PHASE": (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pai_kubernetes.api import paths
-from pai_kubernetes.api.hidden import hide, hide_authorization, told
+from pai_runtime.engine.messages import hide, hide_authorization, server_text
 from pai_runtime.network.authorization import basic
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer, Fault
@@ -101,5 +101,5 @@ def test_what_is_hidden_stays_so_where_a_text_is_cut() -> None:
         "a long value" * 1000,
     ):
         for before in (0, 90, 1590, 1600):
-            assert text[:8] not in told("x" * before + text + "y" * 3000, 100)
-    assert told("nothing of it", 8) == "nothing…"
+            assert text[:8] not in server_text("x" * before + text + "y" * 3000, 100)
+    assert server_text("nothing of it", 8) == "nothing…"

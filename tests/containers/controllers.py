@@ -7,7 +7,7 @@ and says how all of it is. Not had here: the pause before a pod is replaced.
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -100,6 +100,12 @@ class Controllers:
     def delete(self, pod: str) -> None:
         """As ``kubectl delete pod`` does it."""
         self._deleted.add(pod)
+
+    def program(self, pod: str, container: str, argv: Sequence[str], terminal: bool) -> list[str]:  # noqa: FBT001 - as the server calls it
+        """The command line that runs another one in a container, as its runtime does it."""
+        found = next(each for run in self._runs.values() for each in run.pods if each.name == pod)
+        assert found.pod
+        return found.pod.running(container).exec_argv(*argv, terminal=terminal)
 
     def end(self) -> None:
         """End all pods."""

@@ -4,6 +4,7 @@ Its containers are runc's. What it does not know in a pod is an error, and no fi
 here: limits of processors, and GPUs.
 """
 
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -249,10 +250,10 @@ class Pod:
         )
 
     def _environment(self, spec: Object) -> dict[str, str]:
-        found = {}
+        found: dict[str, str] = {}
         for variable in spec.get("env", ()):
             value = variable.get("value", "")
-            assert "$(" not in value, "this kubelet expands no variables"
+            value = re.sub(r"\$\(([A-Z_]+)\)", lambda match: found[match[1]], value)
             if "valueFrom" in variable:
                 ((kind, source),) = variable["valueFrom"].items()
                 assert kind == "fieldRef", variable

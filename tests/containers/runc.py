@@ -208,8 +208,12 @@ class Running:
     def exec(self, *argv: str) -> str:
         """Run a program in it; its output."""
         return subprocess.run(
-            [*self._runc, "exec", self._id, *argv], capture_output=True, text=True, check=True, timeout=60
+            self.exec_argv(*argv), capture_output=True, text=True, check=True, timeout=60
         ).stdout
+
+    def exec_argv(self, *argv: str, terminal: bool = False) -> list[str]:
+        """The command line that runs a program in it."""
+        return [*self._runc, "exec", *(["--tty"] if terminal else []), self._id, *argv]
 
 
 def run(container: Container, folder: Path) -> Ended:

@@ -1,30 +1,32 @@
 """The pods of runs on Kubernetes, as the engine renders them, run for real."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from pai_kubernetes.profile import Delivery, KubernetesProfile, Storage
+from pai_kubernetes.profile import Delivery, KubernetesProfile, Output, Storage
 from pai_pod.runtime_log import KEPT
 from pai_pod.told_variables import is_told, read_told
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
+from tests.all_plugins import EXAMPLE as ALL_PLUGINS
+from tests.all_plugins import repository
 from tests.containers.cluster import Cluster, started_cluster
 from tests.containers.kubelet import Pod
 from tests.containers.pod import PATH
 from tests.containers.this_machine import runtime_image
 from tests.containers.volumes import Image, Object
 from tests.kubernetes.rendering import render_file
-from tests.support import PROGRAM, cli, content, job, until, write_job
-from tests.test_all_plugins import EXAMPLE as ALL_PLUGINS
-from tests.test_all_plugins import repository
-from tests.test_documentation import ROOT
+from tests.support import PROGRAM, ROOT, cli, content, job, until, write_job
 
 pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
 
@@ -46,9 +48,11 @@ def cluster(tmp_path: Path, bundle: Path, image: Callable[[str], Path]) -> Itera
         "example/image": Image(image("busybox"), environment={"PATH": PATH, "OF_IMAGE": "yes"}),
         "example/ordinary": Image(image("scratch"), environment={"PATH": PATH}, user=1000),
     }
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results").chmod(0o777)
-    with started_cluster(tmp_path / "cluster", images, {"results": tmp_path / "results"}) as started:
+    storages = {name: tmp_path / name for name in ("results", "output")}
+    for path in storages.values():
+        path.mkdir()
+        path.chmod(0o777)
+    with started_cluster(tmp_path / "cluster", images, storages) as started:
         yield started
 
 
@@ -57,7 +61,11 @@ def _objects(
 ) -> list[dict[str, Any]]:
     """What is created for a job, as the API server has it: of JSON."""
     profile = KubernetesProfile(
-        "lab", "pai-runtime", delivery=delivery, storages={"results": Storage("results", claim="results")}
+        "lab",
+        "pai-runtime",
+        delivery=delivery,
+        storages={"results": Storage("results", claim="results")},
+        output=Output(Storage("output", claim="output")),
     )
     request = RunRequest("alice", code=Code(code) if code else None)
     rendered = render_file(job_file, profile, request=request)
@@ -82,11 +90,11 @@ def _runtime_log(pod: Pod) -> str:
 
 
 def _check_no_secret(secret: str, pods: Sequence[Pod]) -> None:
-    """It is in no log of a container, in no message, and in no file that is left on a pod's volume."""
+    """It is in no log of a container, in no message, and in no file that is left on volumes of a pod."""
     for pod in pods:
         for name in pod.codes:
             assert secret not in pod.log(name) + pod.message(name), name
-        for path in pod.volumes.path("pai-vol").rglob("*"):
+        for path in chain(*(pod.volumes.path(name).rglob("*") for name in ("pai-vol", "pai-output"))):
             if path.is_file() and not path.is_symlink():
                 assert secret.encode() not in path.read_bytes(), path
 
@@ -185,6 +193,12 @@ def test_a_task_that_is_deleted_runs_its_exit_callbacks(cluster: Cluster, tmp_pa
     assert "saved\n" in pod.log("app")
     assert _runtime_log(pod).endswith("exits cancelled\n")
     assert _record(pod)["outcome"] == "cancelled"
+    (kept,) = (tmp_path / "output").glob("*/*/worker/0/0")
+    assert (kept / "user.log").read_text().startswith("ready\nsaved\n")
+    assert (kept / "runtime.log").read_text().endswith("exits cancelled\n")
+    assert yaml.safe_load((kept / "exit.yaml").read_text()) == _record(pod)
+    assert "PAI_TASK_INDEX" in json.loads((kept / "variables.json").read_text())
+    assert "taskExits" in (kept / "events.jsonl").read_text()
 
 
 def test_a_gang_that_is_not_complete_does_not_start(cluster: Cluster, tmp_path: Path) -> None:
@@ -210,6 +224,7 @@ def test_a_gang_that_is_not_complete_does_not_start(cluster: Cluster, tmp_path: 
 _SHOWS = """\
 env
 cat data.txt
+sha256sum model.bin
 echo the secret is <% $secrets.who %>
 echo ready
 until [ -e /mnt/results/go ]; do sleep 0.05; done
@@ -221,6 +236,8 @@ def test_a_task_has_the_variables_and_the_code_that_it_has_locally_and_shows_no_
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "data.txt").write_text("a file of the code\n")
+    model = os.urandom(3 << 20)
+    (tmp_path / "code" / "model.bin").write_bytes(model)
     document = job(
         worker={"instances": 1, "commands": _SHOWS.splitlines()},
         secrets={"who": _SECRET},
@@ -240,7 +257,8 @@ def test_a_task_has_the_variables_and_the_code_that_it_has_locally_and_shows_no_
     (tmp_path / "results" / "go").touch()
     assert pod.wait() == _ENDED
     shown = pod.log("app")
-    assert "a file of the code\nthe secret is ******\nready\n" in shown
+    digest = sha256(model).hexdigest()
+    assert f"a file of the code\n{digest}  model.bin\nthe secret is ******\nready\n" in shown
     _check_no_secret(_SECRET, [pod])
     ended = cli("run", path, "--storage", f"results={tmp_path / 'results'}", "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.api import paths
+from pai_runtime.task.exit_codes import TIMEOUT
 from tests.containers.controllers import CPU, NODE, Controllers, played_controllers
 from tests.containers.names import NAMESPACE
 from tests.containers.pod import PATH
@@ -24,8 +25,8 @@ from tests.containers.this_machine import runtime_image
 from tests.containers.volumes import Image
 from tests.kubernetes.api_server import ApiServer
 from tests.small_cluster import write_profiles
-from tests.support import PROGRAM, callback, job, until, write_job
-from tests.test_documentation import ROOT
+from tests.support import PROGRAM, ROOT, callback, job, until, write_job
+from tests.typed_terminal import Terminal
 
 pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
 
@@ -103,6 +104,7 @@ def lab(
     with ExitStack() as closing:
         server = closing.enter_context(ApiServer(namespace=NAMESPACE, tokens=["a-token"]))
         played = closing.enter_context(played_controllers(server, tmp_path / "cluster", images))
+        server.program = played.program
         profile = {
             "engine": "kubernetes",
             "kubeconfig": str(server.kubeconfig(tmp_path)),
@@ -161,6 +163,21 @@ JOBS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
         job(
             worker={"commands": ["echo 'RuntimeError: CUDA out of memory.'; exit 1"]},
             jobRetryCount=3,
+        ),
+    ),
+    "timed-out": (
+        TIMEOUT,
+        job(
+            worker={"commands": ["echo begun", "exec sleep 600"]},
+            extras={
+                "timeout": "3s",
+                "com.microsoft.pai.runtimeplugin": [
+                    {
+                        "plugin": "cmd",
+                        "parameters": {"callbacks": [callback("taskExits", "echo it $PAI_TASK_OUTCOME")]},
+                    }
+                ],
+            },
         ),
     ),
     "first-wins": (
@@ -224,6 +241,9 @@ def test_jobs_end_as_locally(lab: Lab) -> None:
         assert (logs.returncode, bool(logs.stdout)) == (0, True), logs.stderr
     analyzed = lab.run("analyze", name, "--on", "lab")
     assert "226 CudaOutOfMemory" in analyzed.stdout, analyzed.stderr
+    late = listed["timed-out"]["run"]
+    assert "242 TimeLimitReached" in lab.run("analyze", late, "--on", "lab").stdout
+    assert "it timeout\n" in lab.run("logs", late, "worker/0", "--runtime", "--on", "lab").stdout
     runtime = lab.run("logs", name, "worker/0", "--runtime", "--on", "lab")
     assert "init plugin 'runtimePlugins'\n" in runtime.stdout, "of the init container"
     assert "USER COMMAND END\n" in runtime.stdout, "of the task"
@@ -278,6 +298,48 @@ def test_a_run_is_left_and_followed_stopped_and_removed_from_elsewhere(lab: Lab)
     with lab.server.lock:
         assert {kind for kind, _, _ in lab.server.objects.by_key} == {"/api/v1/nodes"}
     check_no_secret(lab, SECRET)
+
+
+def test_a_task_is_entered_with_what_its_command_has_and_its_files_are_copied(lab: Lab) -> None:
+    prepared = {"name": "prepared", "callbacks": [callback("taskStarts", "export FROM_STEP='a b'")]}
+    document = job(
+        prerequisites=[prepared],
+        worker={"prerequisites": ["prepared"], "commands": ["cd /tmp; echo ready; exec sleep 600"]},
+    )
+    run = lab.start("run", write_job(lab.folder, document), "--on", "lab", "--plain")
+    assert run.stdout
+    assert run.stdout.readline() == "ready\n"
+    (name,) = lab.names()
+    script = 'echo "$FROM_STEP of $PAI_CURRENT_TASK_ROLE_NAME in $(pwd)"; cat; exit 7'
+    argv = [str(PROGRAM), "exec", "--on", "lab", name, "worker/0", "--", "sh", "-c", script]
+    ended = subprocess.run(argv, input=b"\0\xff", capture_output=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == (b"a b of worker in /\n\0\xff", b"", 7)
+    terminal = Terminal(PROGRAM, "exec", "--on", "lab", name, "worker")
+    terminal.resize(30, 111)
+    terminal.type(
+        'until test "$(stty size)" = "30 111"; do sleep 0.01; done; echo "$TERM $FROM_STEP" $((1 + 1))\n'
+    )
+    terminal.wait_for("dumb a b 2")
+    terminal.type("sh -c 'echo begun-$((1 + 1)); exec sleep 600'\n")
+    terminal.wait_for("begun-2")
+    terminal.type("\x03")
+    terminal.wait_for(r"\^C")
+    terminal.type("echo interrupted-$?\n")
+    terminal.wait_for("interrupted-130")
+    terminal.type("exit 5\n")
+    assert terminal.end() == 5
+
+    script = "mkdir -p out/deep; echo data >out/deep/file; ln -s /etc out/link"
+    subprocess.run([*argv[:-1], script], timeout=60, check=True)
+    copied = lab.run("cp", name, "worker/0:out", "copy", "--on", "lab")
+    assert (copied.returncode, "link" in copied.stderr) == (0, True), copied.stderr
+    assert (lab.folder / "copy/deep/file").read_text() == "data\n"
+    assert not (lab.folder / "copy/link").is_symlink()
+    assert lab.run("cp", name, "worker:out/deep/file", "-", "--on", "lab").stdout == "data\n"
+    missing = lab.run("cp", name, "worker/0:/no/such", "copied", "--on", "lab")
+    assert (missing.returncode, "No such file" in missing.stderr) == (2, True), missing.stderr
+    run.send_signal(signal.SIGINT)
+    lab.end(run)
 
 
 _EVICTED_ONCE = """\

@@ -25,6 +25,7 @@ import yaml
 
 from tests.certificates import Certificate, authority
 from tests.kubernetes.api_objects import Object, Objects, Target, Test, merge_patch, selecting, target_of
+from tests.kubernetes.pod_streams import forward, run_program
 from tests.local_server import LocalServer
 
 INSTALLED = (
@@ -47,6 +48,10 @@ _KINDS = {
     "selfsubjectaccessreviews": "SelfSubjectAccessReview",
     "workloads": "Workload",
 }
+
+
+Program = Callable[[str, str, Sequence[str], bool], Sequence[str]]
+"""Makes of the pod, the container, a command line, and whether it has a terminal, another command line."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,8 @@ class ApiServer(LocalServer):
     (``jobsets.jobset.x-k8s.io``). `installed`: the API groups with their versions. `admit`: what is wrong
     with a document that is to be stored, as the causes of a Status; as a JobSet is a custom resource, what is
     wrong with its pods comes with the pods alone. `requests`: all that came; `counts`: how many, by verb and
-    path without names. `lost_nodes`: those whose kubelets it does not reach.
+    path without names. `lost_nodes`: those whose kubelets it does not reach. `program` makes of a command
+    line one of this machine, `address` says where a port of a pod is on this machine.
     """
 
     def __init__(
@@ -136,6 +142,8 @@ class ApiServer(LocalServer):
         self.forbidden: set[tuple[str, str]] = set()
         self.installed = set(INSTALLED)
         self.lost_nodes: set[str] = set()
+        self.program: Program = lambda _pod, _container, argv, _terminal: argv
+        self.address: Callable[[str, int], tuple[str, int]] = lambda _pod, port: ("127.0.0.1", port)
         self.admit: Callable[[Target, Object], Sequence[Mapping[str, str]]] = lambda _target, _object: ()
         self.requests: list[Request] = []
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -379,6 +387,8 @@ class _Handler(BaseHTTPRequestHandler):
             is_watch = query.get("watch") in ("true", "1")
             verb = {"get": "watch" if is_watch else "list", "delete": "deletecollection"}.get(verb, verb)
         resource = ""
+        if target and target.below in ("exec", "portforward"):
+            verb = "create"  # also of a WebSocket, since Kubernetes 1.35
         if target:
             resource = f"{target.full_resource}/{target.below}" if target.below else target.full_resource
         kind = target.kind if target else url.path
@@ -395,6 +405,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._discovery(url.path)
             elif target.below == "log":
                 self._log(target, query)
+            elif target.below in ("exec", "portforward"):
+                self._stream(target, query)
             elif verb == "watch":
                 self._watch(target, query)
             else:
@@ -577,6 +589,19 @@ class _Handler(BaseHTTPRequestHandler):
             if is_over:
                 self._cut_off()
                 return
+
+    def _stream(self, target: Target, query: Mapping[str, str]) -> None:
+        server = self.server
+        with server.lock:
+            pod = server.objects.get(Target("", "v1", target.namespace, "pods", target.name, ""))
+        if pod is None:
+            raise _Refused(404, "NotFound", f'pods "{target.name}" not found', name=target.name)
+        if target.below == "exec":
+            run_program(
+                self, lambda argv, terminal: server.program(target.name, query["container"], argv, terminal)
+            )
+        else:
+            forward(self, lambda port: server.address(target.name, port))
 
     def _log(self, target: Target, query: Mapping[str, str]) -> None:
         server = self.server

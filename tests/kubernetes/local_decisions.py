@@ -6,9 +6,9 @@ from typing import Any
 
 from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.request import LocalRequest
-from pai_runtime.engines.local.retries import Retries
 from pai_runtime.job.model import Job
 from pai_runtime.plan.attempt_variables import Attempt
+from pai_runtime.runs.retries import Retries
 
 TaskName = tuple[str, int]
 

@@ -16,3 +16,10 @@ NEWEST: str = utils.latest_version()
 def validate(document: Mapping[str, Any], version: str = NEWEST) -> None:
     """Strictly: a field that they do not know is an error; raises `ValidationError`."""
     utils.validate(dict(document), version, strict=True)
+
+
+def models_of_jobset() -> Any:
+    """The module with the models that JobSet publishes; few have a use for its import, which takes long."""
+    from kubeflow_trainer_api import models  # type: ignore[import-untyped] # noqa: PLC0415
+
+    return models

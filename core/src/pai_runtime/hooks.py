@@ -73,6 +73,16 @@ def pai_read_job(document: Value, problems: Problems) -> Value:
     raise NotImplementedError
 
 
+@hookspec
+def pai_check_job(document: Value, problems: Problems) -> None:
+    """Report in `problems` what a platform would refuse in the job, with the form that it accepts.
+
+    Called for ``pai-runtime validate --for PLATFORM``, which is the last part of the plugin's id, in the
+    process of that command. Nothing is known of the document but that it is YAML; what is wrong with it on
+    any platform is reported without the plugin. These types are in `pai_runtime.plugin.job_format`.
+    """
+
+
 @hookspec(firstresult=True)
 def pai_engine(profile: "Profile") -> "Engine | None":
     """Return the engine that a profile describes, without contacting anything; None if there is none.

@@ -6,52 +6,53 @@ Such a module has ``add_arguments(parser)`` and ``main(args)``, which returns th
 import argparse
 import contextlib
 import gc
-import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit
-from typing import Any, NoReturn
+from typing import Any
 
 from pai_runtime import __version__
-from pai_runtime.cli.help import BuiltIn, HelpFormatter, example, overview
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import InvalidInput, near_miss
+from pai_runtime.cli.help import BuiltIn, example, overview
+from pai_runtime.cli.parser import Parser, hint
+from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
-    columns,
     drop_unwritten,
     flush,
     open_streams,
-    report,
     report_problems,
     say,
-    write_lines,
 )
 
 COMMANDS = {
     "validate": BuiltIn("write", "check a job file", "validate job.yaml"),
-    "plan": BuiltIn("write", "show what each task will do", "plan job.yaml worker/0"),
+    "plan": BuiltIn("write", "show what each task will do", "plan job.yaml"),
     "run": BuiltIn(
         "run", "run all tasks of a job, on this machine or a cluster", "run job.yaml --set lr=0.1"
     ),
     "exec": BuiltIn(
         "run", "run a program, such as a shell, in a task that is running or held", "exec latest worker/0"
     ),
+    "cp": BuiltIn(
+        "look", "copy a file or directory of a task to this machine", "cp latest worker/0:model.pt ."
+    ),
+    "open": BuiltIn(
+        "look", "open a service of a run, such as TensorBoard, in a browser", "open latest tensorboard"
+    ),
     "stop": BuiltIn("run", "cancel runs", "stop latest"),
     "rerun": BuiltIn("run", "run the job of a run again, with changes", "rerun latest --set lr=0.01"),
     "render": BuiltIn(
         "run", "show what a job is on a cluster, for kubectl and GitOps", "render job.yaml --on lab"
     ),
-    "ps": BuiltIn("look", "list the runs in a directory, or the tasks of one run", "ps latest"),
+    "ps": BuiltIn("look", "list runs, or the tasks of one run", "ps latest"),
     "logs": BuiltIn("look", "show the logs of the tasks of a run", "logs latest worker/0 --follow"),
     "variables": BuiltIn(
         "look", "show where each environment variable of a task comes from", "variables latest worker/0"
@@ -63,9 +64,6 @@ COMMANDS = {
 }
 """The commands by their names, so that help is shown without importing one."""
 
-_MOST_DIGITS = 4
-"""Maximum digits of a terminal's width, which anybody may have set to anything."""
-_WIDTH = 80
 FEWEST_FILES = 32
 """Minimum limit of open files for this process and those that it starts."""
 LEAST_MEMORY = 131_072
@@ -147,45 +145,6 @@ def _surroundings_fault() -> str | None:
     return None
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that prints help and errors through `terminal.output`, for its commands too."""
-
-    def __init__(self, *, group: str = "", **options: Any) -> None:
-        self.group = group
-        # Else argparse asks shutil for the width, for each option that it is told of.
-        told = os.environ.get("COLUMNS", "").strip()
-        width = (int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else 0) or columns() or _WIDTH
-        super().__init__(formatter_class=partial(HelpFormatter, width=width - 2), **options)
-        self._is_intermixed = False
-        self.color = False  # Python 3.14 would put colours into the text
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        if self._is_intermixed:
-            return super().parse_known_args(args, namespace)
-        # argparse has the outermost parser refuse what a command does not know, with that parser's usage.
-        known, unknown = self._parse_intermixed(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def _parse_intermixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
-        """Parse options between arguments too (``logs RUN --tail 5 worker/0``), unless all is passed on."""
-        if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
-            return super().parse_known_args(args, namespace)
-        self._is_intermixed = True  # meanwhile argparse may call our own method, for parts of the arguments
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_intermixed = False
-
-    def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
-        write_lines(self.format_help().removesuffix("\n").split("\n"))
-
-    def error(self, message: str) -> NoReturn:
-        report(*self.format_usage().splitlines(), f"{self.prog}: error: {message}")
-        sys.exit(CANNOT_RUN)
-
-
 def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [], argv[1:])
@@ -200,9 +159,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
             brings = f"the command {wanted} comes with the distribution {DISTRIBUTIONS[wanted]}"
             parser.error(f"{brings}, which is not installed here, or which the policy refuses")
         if wanted and not wanted.startswith("-") and wanted not in commands.choices:
-            meant = near_miss(wanted, commands.choices)
-            hint = f"; did you mean {meant}?" if meant else f"; for all of them: {parser.prog} --help"
-            parser.error(f"there is no command {printable(wanted)}{hint}")
+            parser.error(f"there is no command {wanted}{hint(wanted, commands.choices)}")
         parser.epilog = overview(commands.choices)
     return parser.parse_args(argv)
 
@@ -213,7 +170,7 @@ def make_parser(wanted: Iterable[str], argv: Sequence[str] = ()) -> tuple[argpar
     `argv` are the arguments of the wanted one, which may name an engine with options of its own.
     """
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
-    parser: argparse.ArgumentParser = _Parser(
+    parser: argparse.ArgumentParser = Parser(
         prog=prog,
         usage=f"{prog} [-h] [--version] COMMAND ...",
         description="The runtime of deep-learning jobs: check, plan and run a job file.",

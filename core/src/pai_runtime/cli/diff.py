@@ -2,15 +2,17 @@
 
 import argparse
 import difflib
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pai_runtime.cli.arguments import RUN_HELP
+from pai_runtime.cli.arguments import RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, given_run
-from pai_runtime.runs.provenance import Provenance, part, read_provenance, settings
+from pai_runtime.runs.names import LATEST
+from pai_runtime.runs.provenance import Provenance, part, settings
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
-from pai_runtime.terminal.words import some
+from pai_runtime.terminal.text import some
 
 _DIFFERENT = 1
 _MOST_LINES = 400
@@ -19,14 +21,19 @@ _ABSENT = "-"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    for name in ("first", "second"):
-        parser.add_argument(name, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("first", metavar="RUN", help=RUN_HELP)
+    parser.add_argument(
+        "second", nargs="?", default=LATEST, metavar="RUN", help="the other run (default: latest)"
+    )
+    add_on(
+        parser, "the runs are on the cluster of this engine profile (engines.yaml), except for paths with a /"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0 if nothing differs, 1 if something does, 2 if it is not known."""
     try:
-        first, second = _of(args.first), _of(args.second)
+        first, second = (_of(name, args.on) for name in (args.first, args.second))
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
@@ -35,12 +42,11 @@ def main(args: argparse.Namespace) -> int:
     return _DIFFERENT if lines else 0
 
 
-def _of(name: str) -> tuple[Provenance, Mapping[str, str]]:
+def _of(name: str, on: str | None) -> tuple[Provenance, Mapping[str, str]]:
     """Return where a run came from, and what else is told of it. Raises `NotThere`."""
-    reader, run = given_run("diff", name)
-    found = read_provenance(reader.folder) if reader.folder else {}
-    if not found:
-        raise NotThere(f"it is not known where the run {reader.named} came from: it has no provenance.json")
+    reader, run = given_run("diff", name, None if os.sep in name else on)
+    if not (found := reader.provenance()):
+        raise NotThere(f"it is not known where the run {reader.named} came from")
     codes = [f"{task.name} {task.exit_code}" for task in run.tasks if task.exit_code]
     return found, {"outcome": run.word, "exit codes": some(codes)}
 
@@ -52,6 +58,7 @@ def _differences(
     yield from _fields("set ", settings(one), settings(two))
     yield from _fields("", _facts(one), _facts(two))
     yield from _fields("plugin ", _plugins(one), _plugins(two))
+    yield from _fields("image ", _images(one), _images(two))
     yield from _job(part(one, "job"), part(two, "job"))
     yield from _fields("", told_one, told_two)
 
@@ -86,6 +93,10 @@ def _plugins(found: Provenance) -> dict[str, str]:
     return {
         str(each.get("id")): " ".join(str(each[key]) for key in keys if each.get(key)) for each in plugins
     }
+
+
+def _images(found: Provenance) -> dict[str, str]:
+    return {name: str(image) for name, image in part(found, "images").items()}
 
 
 def _job(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:

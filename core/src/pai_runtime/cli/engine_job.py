@@ -8,13 +8,14 @@ from typing import Any
 from pai_runtime.cli.chosen_tasks import chosen_tasks
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.problems import Problems
+from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
+from pai_runtime.network.hidden import hide
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -81,9 +82,12 @@ class EngineJob:
         args = self._args
         out: Path | None = getattr(args, "out", None)
         self.job = job
-        self.code = find_code(
-            job, getattr(args, "code", None), [Path(job.file), *filter(None, [args.secrets, out])]
-        )
+        hide(self.secrets.values())  # before the engine asks any server
+        code: Path | None = getattr(args, "code", None)
+        if job.code is not None and code is None and not getattr(args, "is_own_job", True):
+            message = "is not taken from a job that others may have changed; give the directory by --code DIR"
+            raise InvalidInput([job.code.problem("code-not-given", message)])
+        self.code = find_code(job, code, [Path(job.file), *filter(None, [args.secrets, out])])
         self.run = self._engine.new_run(
             RunRequest(
                 user=user_name(),

@@ -14,33 +14,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_and_tasks(parser, "a task, such as worker/0, or the only one of a role")
     parser.add_argument(
         "argv",
-        nargs=argparse.REMAINDER,
+        nargs="*",
         metavar="-- COMMAND",
         help="a program and its arguments (default: a shell)",
     )
+    parser.set_defaults(program=())  # see `Parser`
 
 
 def main(args: argparse.Namespace) -> int:
     """Return the program's exit status; 127 if it does not exist, 126 if it is not executable, else 2."""
-    on, argv = _on_and_program(args)
     try:
-        given = given_tasks("exec", run_and_tasks(args), on)
+        given = given_tasks("exec", [*run_and_tasks(args), *args.argv], args.on)
         task = given.only()
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
     try:
-        return given.reader.exec(task, [*given.rest, *argv])
+        return given.reader.exec(task, [*given.rest, *args.program])
     except CannotEnter as error:
         say(f"{task.name}: {error}")
         return error.status
-
-
-def _on_and_program(args: argparse.Namespace) -> tuple[str | None, list[str]]:
-    """Return the option ``--on`` and the program, since argparse takes both for the program."""
-    on, argv = args.on, args.argv
-    if argv[:1] == ["--on"] and len(argv) > 1:
-        on, argv = argv[1], argv[2:]
-    elif argv and argv[0].startswith("--on="):
-        on, argv = argv[0].removeprefix("--on="), argv[1:]
-    return on, argv[1:] if argv[:1] == ["--"] else argv

@@ -1,11 +1,14 @@
 """The engine, the run and the task that a command line names."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli.user import user_name
+from pai_runtime.document.problems import near_miss
 from pai_runtime.engines.interface import Engine
 from pai_runtime.engines.local.machine import LocalEngine
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -17,17 +20,18 @@ class NotThere(Exception):
     """The exception for a run or task that does not exist, or cannot be read."""
 
 
-def given_engine(on: str | None, policy: Path | None = None) -> Engine:
+def given_engine(on: str | None, policy: Path | None = None, container: str | None = None) -> Engine:
     """Return the engine of a profile, under all policies that there are; without one, this machine.
 
-    Raises `InvalidInput`.
+    With `container`, the program that makes them, tasks run there in containers. Raises `InvalidInput`.
     """
-    if on is None:
+    if on is None and container is None:
         return LocalEngine()
-    from pai_runtime.engines.finding import open_engine  # noqa: PLC0415 - local runs need none
+    from pai_runtime.engines.finding import open_container_engine, open_engine  # noqa: PLC0415 - local runs need none
     from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
 
-    return open_engine(on, given_host(policy))
+    host = given_host(policy)
+    return open_container_engine(container, host) if container is not None else open_engine(str(on), host)
 
 
 def refusal(engine: Engine, word: str, on: str | None) -> str:
@@ -54,17 +58,22 @@ def find_run(engine: Engine, name: str) -> RunReader:
 
 def given_run(command: str, name: str, on: str | None = None) -> tuple[RunReader, Run]:
     """Return the run that a command names. Raises `NotThere` or `InvalidInput`."""
-    reader = find_run(engine_for(command, on), name)
+    engine = engine_for(command, on)
+    reader = find_run(engine, name)
     run = reader.run()
     if isinstance(run, Unreadable):
-        raise not_readable(reader, run)
+        raise not_readable(engine, reader, run)
     return reader, run
 
 
-def not_readable(reader: RunReader, run: Unreadable) -> NotThere:
-    """Return the exception for a run that is none, or unreadable."""
-    lists = f"{command_on(reader.on, 'ps')} lists the runs"
-    return NotThere(f"cannot read the run {full_name(reader)}: {run.reason}; {lists}")
+def not_readable(engine: Engine, reader: RunReader, run: Unreadable) -> NotThere:
+    """Return the exception for a run that is none, which names one of a similar name, or is unreadable."""
+    meant = None
+    if run.is_missing:
+        with contextlib.suppress(ClusterError):  # that there is no such run is what matters
+            meant = near_miss(reader.named, (each.named for each, _ in engine.runs()))
+    hint = f"did you mean {meant}?" if meant else f"{command_on(reader.on, 'ps')} lists the runs"
+    return NotThere(f"cannot read the run {full_name(reader)}: {run.reason}; {hint}")
 
 
 @record(frozen=True)

@@ -28,7 +28,8 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
 
 def given_overrides(args: argparse.Namespace, *, strict_callbacks: bool = False) -> Overrides:
     """Return the overrides of the command line; the last of several values for one thing takes precedence."""
-    return Overrides(dict(args.set), dict(args.role_instances), strict_callbacks)
+    variables = getattr(args, "variables", {})
+    return Overrides(dict(args.set), dict(args.role_instances), strict_callbacks, variables)
 
 
 def setting(text: str) -> tuple[str, str]:

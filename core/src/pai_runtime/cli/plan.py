@@ -1,8 +1,10 @@
 """``pai-runtime plan``: shows what each task will do."""
 
 import argparse
+import shlex
+import sys
 
-from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
+from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_or_role
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.user import user_name
@@ -15,7 +17,8 @@ from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.plan import Plan, plans_to_json
-from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
+from pai_runtime.terminal.output import columns, report_problems, say, write_json, write_lines
+from pai_runtime.terminal.plan_page import plan_page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     add_json(parser)
     parser.add_argument(
-        "--task", type=task_name, metavar="ROLE/INDEX", help="show this task only, such as worker/0"
+        "--full",
+        action="store_true",
+        help="show all of it: environment, scripts, positions, plugins with their versions",
+    )
+    parser.add_argument(
+        "--task",
+        type=task_or_role,
+        metavar="ROLE[/INDEX]",
+        help="show this task only, such as worker/0, or the tasks of this role",
     )
 
 
@@ -47,16 +58,22 @@ def main(args: argparse.Namespace) -> int:
         return CANNOT_RUN
     if args.json:
         plans = [plan for _, plan in groups]
-        write_json(plans[0].to_json() if args.task else plans_to_json(plans))
-        return 0
-    for number, (alike, plan) in enumerate(groups):
-        write_lines(["", *plan_lines(plan, alike)] if number else plan_lines(plan, alike))
+        is_one = args.task and args.task[1] is not None
+        write_json(plans[0].to_json() if is_one else plans_to_json(plans))
+    elif args.full:
+        for number, (alike, plan) in enumerate(groups):
+            write_lines(["", *plan_lines(plan, alike)] if number else plan_lines(plan, alike))
+    else:
+        width = columns()
+        write_lines(plan_page(groups, str(args.job), width))
+        whole = shlex.join(["pai-runtime", *sys.argv[1:], "--full"])
+        write_lines(["", f"variables, and whole scripts: {whole}"])
     return 0
 
 
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
     """Return the requested plans, each with the number of tasks that it stands for."""
-    if args.json or args.task:
-        only = chosen_tasks(planner.job, [args.task]) if args.task else []
+    only = chosen_tasks(planner.job, [args.task]) if args.task else []
+    if args.json or (args.task and args.task[1] is not None):
         return [(1, plan) for plan in planner.plans(*only).values()]
-    return planner.groups()
+    return [(alike, plan) for alike, plan in planner.groups() if not only or (plan.role, plan.index) in only]

@@ -49,7 +49,9 @@ def main(args: argparse.Namespace) -> int:
         if args.action == "digest":
             return _digest(args.distribution)
         return _under_policies(given_host(args.policy), args)
-    except (Unavailable, ValueError) as error:
+    except Unavailable as error:
+        say(f"{error}; did you mean {error.suggestion}?" if error.suggestion else f"{error}")
+    except ValueError as error:
         say(f"{error}")
     return CANNOT_RUN
 

@@ -13,10 +13,10 @@ from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.cli.given_run import NotThere, engine_for, find_run, not_readable
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.names import RUNS, NoSuchRun
-from pai_runtime.runs.provenance import read_provenance, settings
+from pai_runtime.runs.provenance import settings
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.usage import over_request
+from pai_runtime.runs.usage import usage_of_tasks
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
@@ -28,11 +28,11 @@ from pai_runtime.terminal.times import elapsed, moment
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
-    over_request_line,
     retries,
     service_lines,
     shown_name,
     task_counts,
+    usage_lines,
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
@@ -48,16 +48,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="on a terminal, refresh every second; for one run, until it has ended",
     )
     parser.add_argument(
+        "--all",
+        action="store_true",
+        help="list all of your runs, in every directory of this machine and on the clusters of all profiles",
+    )
+    parser.add_argument(
         "runs",
-        nargs="?",
+        nargs="*",
         metavar="RUN",
-        help="one run, as in other commands, or a directory of runs (default: .pai-runs)",
+        help="runs, as in other commands, or a directory of runs (default: .pai-runs)",
     )
     add_on(parser, "show the cluster of this engine profile (engines.yaml), not a directory")
 
 
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
+    if args.all:
+        return _all(args)
     try:
         shown = _shown(engine_for("ps", args.on), args.runs, args.on)
     except NotThere as error:
@@ -73,6 +80,21 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def _all(args: argparse.Namespace) -> int:
+    if args.runs or args.on is not None or args.watch:
+        say("--all cannot be combined with RUN, --on or --watch")
+        return CANNOT_RUN
+    from pai_runtime.cli.all_runs import all_runs  # noqa: PLC0415 - it reads the profiles of engines
+
+    found, is_whole = all_runs()
+    found.sort(key=_order)
+    if args.json:
+        write_json(_document(found))
+    else:
+        write_lines(_list("any place that is known", found, columns()))
+    return 0 if is_whole else CANNOT_RUN
+
+
 @record(frozen=True)
 class _Shown:
     """The content shown: a function that looks up a run, or the runs in `where`."""
@@ -81,7 +103,10 @@ class _Shown:
     look: Callable[[], FoundRun | Sequence[FoundRun]]
 
 
-def _shown(engine: Engine, name: str | None, on: str | None) -> _Shown:
+def _shown(engine: Engine, names: Sequence[str], on: str | None) -> _Shown:
+    if len(names) > 1:
+        return _several(engine, names)
+    name = names[0] if names else None
     if name is not None:
         try:
             part = engine.part(name)
@@ -91,13 +116,22 @@ def _shown(engine: Engine, name: str | None, on: str | None) -> _Shown:
             reader = find_run(engine, name)
             first = [reader.run()]
             if isinstance(first[0], Unreadable) and first[0].is_missing:
-                raise not_readable(reader, first[0])
+                raise not_readable(engine, reader, first[0])
             return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
         engine = part
     return _Shown(
         (name and str(Path(name))) or on or str(RUNS),
         lambda: sorted((FoundRun(*each) for each in engine.runs()), key=_order),
     )
+
+
+def _several(engine: Engine, names: Sequence[str]) -> _Shown:
+    readers = {(reader := find_run(engine, name)).named: reader for name in names}
+    for reader in readers.values():
+        run = reader.run()
+        if isinstance(run, Unreadable) and run.is_missing:
+            raise not_readable(engine, reader, run)
+    return _Shown(", ".join(names), lambda: [FoundRun(each, each.run()) for each in readers.values()])
 
 
 def _document(found: FoundRun | Sequence[FoundRun]) -> Any:
@@ -154,6 +188,9 @@ def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
     users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
     if any(users[1:]):
         rows = [(row[0], user, *row[1:]) for row, user in zip(rows, users, strict=True)]
+    places = ["ON", *(found.reader.on for found in runs)]
+    if len(set(places[1:])) > 1:
+        rows = [(row[0], place, *row[1:]) for row, place in zip(rows, places, strict=True)]
     changes = ["SET", *(_set(found) for found in runs)]
     if any(changes[1:]):
         rows = [(*row, change) for row, change in zip(rows, changes, strict=True)]
@@ -162,8 +199,7 @@ def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
 
 def _set(found: FoundRun) -> str:
     """Return what the command line of a run has set."""
-    folder = found.reader.folder
-    values = settings(read_provenance(folder)) if folder else {}
+    values = settings(found.reader.provenance(whole=False))
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
@@ -185,8 +221,7 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
     yield from note_lines(run.tasks)
-    if over := list(over_request(reader, run)):
-        yield over_request_line(over)
+    yield from usage_lines(usage_of_tasks(reader, run))
     for task in run.tasks:
         yield from service_lines(reader, task, activities[task.name])
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

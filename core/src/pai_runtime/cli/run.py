@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
-from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask
 from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
@@ -17,11 +17,13 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code
 from pai_runtime.engines.interface import Engine, Option
-from pai_runtime.engines.local.machine import OPTIONS
 from pai_runtime.runs.errors import CannotRun, ClusterError, MayBeLeft
+from pai_runtime.runs.interrupts import stop_signals
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
+from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.output import CannotWrite, flush, report_problems, say, write_lines
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     add_policy(parser)
     add_on(parser, "submit the job to the cluster of this engine profile (engines.yaml), and follow it")
+    _add_container(parser)
     parser.add_argument(
         "--detach", action="store_true", help="print the name of the run, and let it go on without you"
     )
@@ -78,13 +81,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_container(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--container",
+        choices=("auto", "podman", "docker"),
+        help="run each task on this machine in a container of its image, by this program (auto: the first "
+        "that is installed)",
+    )
+
+
 def add_engine_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """Add the options of this machine, and those of the engine that a command line names.
+    """Add the options of the engine without ``--on``, and of the one that a command line names.
 
     The command has the engine, so that it is opened once. Raises `InvalidInput`.
     """
-    engine = _named_engine(argv)
-    options = {option.name: option for option in (*OPTIONS, *(engine.options if engine else ()))}
+    usual = given_engine(None)
+    engine = _named_engine(argv) or usual
+    options = {option.name: option for option in (*usual.options, *engine.options)}
     for option in options.values():
         _add_option(parser, option)
     parser.set_defaults(engine=engine, engine_options=tuple(options.values()))
@@ -93,12 +106,15 @@ def add_engine_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> 
 def _named_engine(argv: Sequence[str]) -> Engine | None:
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_on(first, "")
+    _add_container(first)
     add_policy(first)
     try:
         args, _ = first.parse_known_args(argv)
     except argparse.ArgumentError:
         return None  # the parser itself says what is wrong
-    return None if args.on is None else given_engine(args.on, args.policy)
+    if args.on is None and args.container is None:
+        return None
+    return given_engine(args.on, args.policy, None if args.on else args.container)
 
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
@@ -117,10 +133,14 @@ def _destination(option: Option) -> str:
 
 def main(args: argparse.Namespace) -> int:
     """Return the job's exit status; 2 if it cannot be run or followed; 0 if a ``--dry-run`` succeeds."""
-    engine: Engine = args.engine or given_engine(None)
+    engine: Engine = args.engine
     options = {
         option.name: value for option in args.engine_options if (value := vars(args)[_destination(option)])
     }
+    asked = options.pop("env", ())
+    args.variables = dict(text.split("=", 1) for text in asked if "=" in text)
+    if names := [text for text in asked if "=" not in text]:  # their values are those of this machine
+        options["env"] = names
     if reasons := list(_refusals(engine, args, options)):
         for reason in reasons:
             say(reason)
@@ -142,8 +162,13 @@ def _run(args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], l
     except MayBeLeft as error:
         say(f"{error}")
         return INTERRUPTED if error.interrupted else CANNOT_RUN
-    except (InvalidInput, CannotRun, NoSuchTask, ClusterError) as error:
-        return refused(error, _NOTHING)
+    except InvalidInput as error:
+        report_problems(error.problems)
+        say(_NOTHING)
+        return CANNOT_RUN
+    except (CannotRun, NoSuchTask, ClusterError) as error:
+        say(f"{error}; {_NOTHING}")
+        return CANNOT_RUN
     if args.detach:
         return _detached(reader, let_go)
     view = LiveView(reader) if is_live else PlainView(reader, shows_output=not prints_output)
@@ -152,13 +177,16 @@ def _run(args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], l
 
 def _refusals(engine: Engine, args: argparse.Namespace, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield a reason for each option that was given and that the engine does not have."""
+    if args.on and args.container:
+        yield f"--container cannot be used with --on: tasks run in containers on {args.on} anyway"
     own = {option.name for option in engine.options}
     given = [name for name in ("detach", "out", "code", "task", "timeout") if getattr(args, name)]
     for name in (*given, *options):
         if reason := refusal(engine, f"--{name}", args.on):
             yield reason
         elif name in options and name not in own:
-            yield f"--{name} cannot be used on {args.on}: its engine has no such option"
+            where = args.on or "this machine"
+            yield f"--{name} cannot be used on {where}: its engine has no such option"
 
 
 def _job(
@@ -192,7 +220,8 @@ def _job(
 
 
 def _beforehand(job: EngineJob, only: Sequence[tuple[str, int | None]]) -> Iterator[str]:
-    yield from short_secrets(job.secrets)
+    for name in sorted(name for name, value in job.secrets.items() if value and is_too_short(value)):
+        yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
     if only:
         names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
         yield f"note: only {names} will run; what waits for other tasks waits in vain"
@@ -201,13 +230,19 @@ def _beforehand(job: EngineJob, only: Sequence[tuple[str, int | None]]) -> Itera
 
 def _submitted(job: EngineJob, on: str | None) -> RunReader:
     try:
-        return job.run.submit(job.plans, job.secrets)
+        with stop_signals(_interrupt):
+            return job.run.submit(job.plans, job.secrets)
     except ClusterError as error:
         lists = f"{command_on(on or '', 'ps')} lists the runs"
         raise MayBeLeft(f"{error}; a run may have been started: {lists}", interrupted=False) from error
     except BaseException:
         job.run.discard()
         raise
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt for any stop signal, so that an engine leaves nothing half made."""
+    raise KeyboardInterrupt
 
 
 def _detached(reader: RunReader, let_go: LetGo | None) -> int:

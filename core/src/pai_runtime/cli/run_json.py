@@ -6,7 +6,7 @@ from typing import Any
 from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.provenance import read_provenance, settings
+from pai_runtime.runs.provenance import settings
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.usage import usage_in
@@ -15,7 +15,8 @@ from pai_runtime.terminal.words import last_line
 
 def summary(found: FoundRun) -> dict[str, Any]:
     """Return a run as an entry of a list."""
-    run, named = found.run, {"folder" if found.reader.folder else "run": found.reader.named}
+    run, reader = found.run, found.reader
+    named = {"folder" if reader.folder else "run": reader.named, **({"on": reader.on} if reader.on else {})}
     if isinstance(run, Unreadable):
         return {**named, "state": found.state, "reason": run.reason}
     return {
@@ -29,7 +30,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
         "retries": run.retries,
         "taskStates": Counter(run.state_of(task) for task in run.tasks),
         "failedCallbacks": sum(task.failed_callbacks for task in run.tasks),
-        "set": settings(read_provenance(found.reader.folder)) if found.reader.folder else {},
+        "set": settings(reader.provenance(whole=False)),
     }
 
 

@@ -3,26 +3,38 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
+from pai_runtime.document.problems import (
+    InvalidInput,
+    Problem,
+    Problems,
+    errors,
+    listed,
+    near_miss,
+    stricter,
+    validity,
+)
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.blame import PluginError
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.policies_in_force import given_host
-from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
-from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
+
+_HOOK: Final = "pai_check_job"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="platform",
-        choices=["openpai"],
         metavar="PLATFORM",
-        help="also check what the REST server of this platform, openpai, would refuse; not with --on",
+        help="also check what this platform, such as openpai, would refuse; not with --on",
     )
 
 
@@ -65,18 +76,6 @@ def main(args: argparse.Namespace) -> int:
     return 0 if is_valid else INVALID
 
 
-def stricter(problem: Problem) -> Problem:
-    """Return a problem as ``--strict`` treats it: a warning becomes an error."""
-    return replace(problem, severity="error") if problem.severity == "warning" else problem
-
-
-def validity(problems: Sequence[Problem]) -> dict[str, Any]:
-    """Return the JSON object about something with these problems."""
-    shown = [problem.to_json() for problem in problems[:MOST_SHOWN]]
-    more = {"more": len(problems) - MOST_SHOWN} if len(problems) > MOST_SHOWN else {}
-    return {"valid": not errors(problems), "problems": shown, **more}
-
-
 def _report(job: Path, problems: Sequence[Problem]) -> None:
     report_problems(problems)
     if found := len(errors(problems)):
@@ -88,15 +87,16 @@ def _report(job: Path, problems: Sequence[Problem]) -> None:
 def _anywhere(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     """Return a function that checks a job file independently of where it will run."""
     host, user = given_host(args.policy), user_name()
+    checker = _checker(host, args.platform) if args.platform else None
 
     def checked(job: Path) -> Sequence[Problem]:
         problems = Problems()
         with problems.caught():
-            given = read_document(job) if args.platform else job
+            given = read_document(job) if checker else job
             files = JobFiles(given, args.secrets, given_overrides(args), JobDefinitions(host, job))
-            if isinstance(given, Value):
+            if checker and isinstance(given, Value):
                 problems.mask = masks({}, given)
-                check_for_openpai(given, problems)
+                _check(host, checker, given, problems)
             planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
             # What only plugins can tell, each from its own parameters, and what they add up to.
             planner.plans(*((role, 0) for role in planner.job.roles))
@@ -104,6 +104,30 @@ def _anywhere(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
         return problems.in_order
 
     return checked
+
+
+def _checker(host: Host, platform: str) -> Plugin:
+    """Return the plugin that knows what a platform refuses. Raises `InvalidInput` if none may be used."""
+    found = {
+        id_.rpartition(".")[2]: id_
+        for id_, claimants in host.installed.items()
+        if _HOOK in claimants[0].manifest.hooks
+    }
+    if platform not in found:
+        known = f"known: {listed(list(found))}" if found else "that for OpenPAI is in pai-openpai"
+        message = f"--for: no plugin knows what '{platform}' refuses; {known}"
+        raise InvalidInput([Problem("no-such-platform", message, suggestion=near_miss(platform, found))])
+    try:
+        return host.find(found[platform])
+    except Unavailable as error:
+        raise InvalidInput([Problem("plugin-refused", f"--for: {error}")]) from None
+
+
+def _check(host: Host, checker: Plugin, document: Value, problems: Problems) -> None:
+    try:
+        host.call(checker, _HOOK, document=document, problems=problems)
+    except PluginError as error:
+        problems.add(document.problem("plugin-error", str(error)))
 
 
 def _on_engine(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:

@@ -22,7 +22,7 @@ from pai_runtime.document.problems import (
     Problems,
     in_order,
 )
-from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
+from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, data_of, is_commands
 from pai_runtime.task.regular_file import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -238,12 +238,9 @@ class _Builder:
     def _end(self, event: Any) -> None:
         opened = self._open.pop()
         start = opened.event
-        if opened.is_mapping:
-            if opened.merged:
-                _merge(opened)
-            data: Any = {key: child.data for key, child in opened.children.items()}
-        else:
-            data = [child.data for child in opened.children.values()]
+        if opened.merged:
+            _merge(opened)
+        data = data_of(opened.children, is_list=not opened.is_mapping)
         node = Node(self._source, start.start_mark.index, event.end_mark.index, data)
         node.children, node.keys, node.size = opened.children, opened.keys, opened.size
         if start.anchor:

@@ -236,6 +236,18 @@ def as_warnings(problems: Iterable[Problem]) -> Iterator[Problem]:
     return (replace(each, severity="warning") if each.severity == "error" else each for each in problems)
 
 
+def stricter(problem: Problem) -> Problem:
+    """Return a problem as ``--strict`` treats it: a warning becomes an error."""
+    return replace(problem, severity="error") if problem.severity == "warning" else problem
+
+
+def validity(problems: Sequence[Problem]) -> dict[str, Any]:
+    """Return the JSON object about something with these problems."""
+    shown = [problem.to_json() for problem in problems[:MOST_SHOWN]]
+    more = {"more": len(problems) - MOST_SHOWN} if len(problems) > MOST_SHOWN else {}
+    return {"valid": not errors(problems), "problems": shown, **more}
+
+
 class Suggestions:
     """A limited source of spelling suggestions: only for the first hundred words, since each takes time."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from pai_runtime.document.problems import DocumentPath, Location, Position, Problem, field_name
+from pai_runtime.document.problems import DocumentPath, Location, Position, Problem, Severity, field_name
 
 CHARACTERS_PER_NODE = 100
 """A longer text counts as several values: an alias could repeat it a hundred thousand times."""
@@ -116,6 +116,10 @@ class Node:
         node.children, node.keys, node.size = children or {}, self.keys, self.size
         return node
 
+    def with_children(self, children: "Mapping[str | int, Node]") -> "Node":
+        """Return a copy of a list or mapping with other children, at the same position."""
+        return self.replaced(data_of(children, is_list=isinstance(self.data, list)), children=children)
+
 
 class Value:
     """A node as reached from the root of its document, so that it knows its key and field.
@@ -195,29 +199,40 @@ class Value:
         return Location(value.position, key_position, field_name((*self.path, *path)), written)
 
     def problem(
-        self, code: str, message: str, found: str | None = None, expected: str | None = None
+        self,
+        code: str,
+        message: str,
+        found: str | None = None,
+        expected: str | None = None,
+        *,
+        suggestion: str | None = None,
+        severity: Severity = "error",
+        at_key: bool = False,
     ) -> Problem:
-        """Return an error about this value, as a `Problem`."""
-        return Problem(code, message, self.position, self.field, found=found, expected=expected)
+        """Return a `Problem` with this value, or with its key if `at_key`."""
+        position = self.key_position if at_key else self.position
+        return Problem(code, message, position, self.field, found, expected, suggestion, severity)
+
+
+def data_of(children: Mapping[str | int, Node], *, is_list: bool) -> Any:
+    """Return the plain data of a list or mapping with these children."""
+    if is_list:
+        return [child.data for child in children.values()]
+    return {key: child.data for key, child in children.items()}
 
 
 def new_node(where: Node, content: Any) -> Node:
     """Return a new value at the position of another node; nodes inside it keep their own positions."""
     if isinstance(content, Node):
         return content
-    children: dict[str | int, Node] = {}
-    data = content
-    if isinstance(content, dict):
-        children = {key: new_node(where, each) for key, each in content.items()}
-        data = {key: child.data for key, child in children.items()}
-    elif isinstance(content, list):
-        children = {index: new_node(where, each) for index, each in enumerate(content)}
-        data = [child.data for child in children.values()]
-    is_scalar = not isinstance(content, (dict, list))
-    node = Node(where.source, where.start, where.end, data, str(content) if is_scalar else "")
-    if isinstance(content, dict):
-        node.keys = {key: child.start for key, child in children.items()}
+    if not isinstance(content, (dict, list)):
+        return Node(where.source, where.start, where.end, content, str(content))
+    is_list = isinstance(content, list)
+    items = content if isinstance(content, dict) else dict(enumerate(content))
+    children = {key: new_node(where, each) for key, each in items.items()}
+    node = Node(where.source, where.start, where.end, data_of(children, is_list=is_list))
     node.children = children
+    node.keys = {} if is_list else {key: child.start for key, child in children.items()}
     node.size += sum(child.size for child in children.values())
     return node
 

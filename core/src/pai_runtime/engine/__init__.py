@@ -23,25 +23,26 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
 made of the answers. Not every engine needs `pai_runtime.engine.http`, the client for those that ask a server,
-``jobs``, ``keeping``, ``records`` and ``messages``; ``conformance`` has the tests that each engine passes.
+``documents``, ``jobs``, ``keeping``, ``records`` and ``messages``; ``conformance`` has the tests that each
+engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
-from pai_runtime.document.schemas import check_value
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement
-from pai_runtime.runs.errors import CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
+from pai_runtime.runs.errors import CannotCopy, CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
-from pai_runtime.runs.run_folder import RunFolder
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.plan import Plan
 
 __all__ = [
+    "CannotCopy",
     "CannotEnter",
     "CannotRemove",
     "CannotRun",
@@ -63,13 +64,12 @@ __all__ = [
     "Progress",
     "Rendered",
     "Run",
-    "RunFolder",
     "RunReader",
     "RunRequest",
     "RunTask",
+    "TaskFile",
     "TaskRole",
     "TaskVariables",
     "Unreadable",
     "Value",
-    "check_value",
 ]

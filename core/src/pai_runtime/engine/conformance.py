@@ -21,7 +21,9 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -33,8 +35,8 @@ from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LATEST
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.stop_signals import STOP_SIGNALS
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.task.signals import STOP_SIGNALS
 from pai_runtime.terminal.following import follow
 
 USER = "ada"
@@ -99,6 +101,13 @@ def _all_run(run: Run) -> bool:
     return set(_states(run)) == {"running"}
 
 
+def _has_variables(reader: RunReader, task: RunTask) -> bool:
+    """Return whether the variables of a task are known: a task that has just begun may not have told them."""
+    with suppress(OSError):
+        return bool(reader.variables(task).known)
+    return False
+
+
 def _is_same(one: RunReader, other: RunReader) -> bool:
     folders = [each.folder.resolve() for each in (one, other) if each.folder]
     return folders[0] == folders[-1] if folders else one.named == other.named
@@ -128,6 +137,7 @@ class Conformance:
         completion: Mapping[str, int] | None = None,
         task_retries: int = 0,
         job_retries: int = 0,
+        came_from: Mapping[str, Any] = MappingProxyType({}),
     ) -> RunReader:
         """Submit a job with one role, ``worker``. Raises `InvalidInput` if the engine refuses it."""
         role = {
@@ -152,7 +162,8 @@ class Conformance:
         path.write_text(json.dumps(document))
         problems, said = Problems(), list[str]()
         engine = stage.opened()
-        new = engine.new_run(RunRequest(USER, say=said.append, options=stage.options))
+        request = RunRequest(USER, say=said.append, options=stage.options, provenance=came_from)
+        new = engine.new_run(request)
         plans = plan_job(JobFiles(path), Host(), new.place, problems, lenient=engine.has_own_plugins).plans()
         new.check(plans, problems)
         try:
@@ -163,6 +174,19 @@ class Conformance:
         reader = new.submit(plans, {})
         stage.submitted(reader)
         return reader
+
+    def test_what_produced_a_run_is_kept_with_it(self, stage: Stage, tmp_path: Path) -> None:
+        """Another process reads it, and lists have what was set, unless the engine keeps none."""
+        if not stage.opened().keeps_provenance:
+            return
+        came_from = {"set": {"lr": "0.2"}, "job": {"digest": "0a1b", "text": None}}
+        reader = self.submit(stage, tmp_path, 1, came_from=came_from)
+        other, _ = self.again(stage, reader)
+        assert {key: other.provenance()[key] for key in came_from} == came_from
+        assert isinstance(other.provenance()["plugins"], list)
+        (listed,) = [each for each, _ in stage.opened().runs() if _is_same(each, reader)]
+        assert listed.provenance(whole=False)["set"] == came_from["set"]
+        follow(reader, _View((_all_run, lambda: stage.end("worker/0", 0))))
 
     def again(self, stage: Stage, reader: RunReader) -> tuple[RunReader, Run]:
         """Return a run as another process sees it."""
@@ -283,7 +307,8 @@ class Conformance:
             stage.stopped()
 
         def is_seen(_run: Run) -> bool:  # who looks from elsewhere may see it a moment later
-            return _all_run(self.again(stage, reader)[1])
+            other, seen = self.again(stage, reader)
+            return _all_run(seen) and _has_variables(other, seen.tasks[1])
 
         run, status = follow(reader, _View((is_seen, look_and_stop)))
         assert (run.outcome, status, _states(run)) == ("cancelled", 130, ["stopped"] * 2)

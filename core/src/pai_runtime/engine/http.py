@@ -2,10 +2,10 @@
 
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import basic, bearer
-from pai_runtime.network.client import Bounds, Client, HttpRequest, NotConnected, OpenAnswer
+from pai_runtime.network.client import Bounds, Client, HttpRequest, NotConnected, OpenAnswer, Upgraded
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.network.proxies import proxy_for
-from pai_runtime.network.tls import client_context, system_trust
+from pai_runtime.network.tls import EncryptedKey, client_context, show_certificate, system_trust
 from pai_runtime.network.url import split_url
 
 __all__ = [
@@ -13,14 +13,17 @@ __all__ = [
     "Bounds",
     "Client",
     "Deadline",
+    "EncryptedKey",
     "HttpRequest",
     "NoAnswer",
     "NotConnected",
     "OpenAnswer",
+    "Upgraded",
     "basic",
     "bearer",
     "client_context",
     "proxy_for",
+    "show_certificate",
     "split_url",
     "system_trust",
 ]

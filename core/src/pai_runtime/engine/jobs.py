@@ -1,7 +1,24 @@
-"""More of a job: its file as it may be kept with a run, the values of its secrets, and names of its ports."""
+"""More of a job: what of it may be kept with a run, its secrets, images and ports, its code, and its uses."""
 
+from pai_runtime.engines.code import CodeEntry
+from pai_runtime.job.images import JobImage, JobImages
 from pai_runtime.job.ports import unnamed_port
-from pai_runtime.job.secrets import secret_values
+from pai_runtime.job.secrets import secret_in, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
+from pai_runtime.plan.asked import use_location
+from pai_runtime.runs.provenance import with_plugins
+from pai_runtime.task.plan import UseRecord
 
-__all__ = ["JobFile", "job_config", "secret_values", "unnamed_port"]
+__all__ = [
+    "CodeEntry",
+    "JobFile",
+    "JobImage",
+    "JobImages",
+    "UseRecord",
+    "job_config",
+    "secret_in",
+    "secret_values",
+    "unnamed_port",
+    "use_location",
+    "with_plugins",
+]

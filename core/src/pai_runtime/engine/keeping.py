@@ -1,5 +1,6 @@
-"""The local copy of what was read of a followed run, for engines whose clusters forget runs or their logs."""
+"""What there is of a run on this machine: its directory, and a copy of what was read of one elsewhere."""
 
 from pai_runtime.runs.kept import Kept, Seen, kept_at
+from pai_runtime.runs.run_folder import RunFolder
 
-__all__ = ["Kept", "Seen", "kept_at"]
+__all__ = ["Kept", "RunFolder", "Seen", "kept_at"]

@@ -1,8 +1,24 @@
-"""Texts for people: escaped where they come from others, and in the words of the runtime."""
+"""Texts for people: escaped where they come from others, and in the words of the runtime.
+
+The values of the job's secrets are hidden in `server_text`; engines `hide` what else they send and nobody is
+to see, such as a token.
+"""
 
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import listed, near_miss
+from pai_runtime.document.problems import Severity, listed, near_miss
+from pai_runtime.network.hidden import cut, hide, hide_authorization, server_text
 from pai_runtime.terminal.output import report
 
-__all__ = ["listed", "near_miss", "printable", "report", "size_text"]
+__all__ = [
+    "Severity",
+    "cut",
+    "hide",
+    "hide_authorization",
+    "listed",
+    "near_miss",
+    "printable",
+    "report",
+    "server_text",
+    "size_text",
+]

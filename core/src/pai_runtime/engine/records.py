@@ -1,12 +1,21 @@
-"""What tasks of the runtime leave, for engines that read it, and which of them failed first."""
+"""What tasks of the runtime leave, for engines that read it, its types, and which of them failed first."""
 
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.completion import first_failure
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
+from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import progress_of
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import RunOutcome, TaskStatus
 from pai_runtime.task.exit_record import read_termination_message
 from pai_runtime.task.runtime_log import text_of
 
 __all__ = [
+    "LogName",
+    "Piece",
+    "RunOutcome",
+    "TaskName",
+    "TaskStatus",
     "count_failed_callbacks",
     "first_failure",
     "progress_of",

@@ -74,6 +74,11 @@ class Code:
     apart: Sequence[Path] = ()
     is_selected: bool = False
 
+    @property
+    def ignore_file(self) -> Path:
+        """The path of the file with the patterns, existing or not."""
+        return self.folder / IGNORE_FILE
+
     def entries(
         self,
         on_error: Callable[[OSError], None],
@@ -180,7 +185,7 @@ def check_code(code: Code) -> list[str]:
         listed = "; ".join(f"{fault.filename}: {fault.strerror}" for fault in faults[:_MOST_LISTED])
         raise CannotRun(
             f"cannot read the code in {code.folder}: {listed}{_more(faults)}; "
-            f"what the tasks do not need can be listed in {code.folder / IGNORE_FILE}"
+            f"what the tasks do not need can be listed in {code.ignore_file}"
         )
     size = sizes.total()
     what = f"{counted(files, 'file', 'files')}, {size_text(size)}"
@@ -189,14 +194,14 @@ def check_code(code: Code) -> list[str]:
         largest = ", ".join(f"{name} ({size_text(each)})" for name, each in sizes.most_common(_MOST_LISTED))
         notes.append(
             f"this is a lot for code, and every run copies it; the largest: {largest}; "
-            f"list what the tasks do not need in {code.folder / IGNORE_FILE}"
+            f"list what the tasks do not need in {code.ignore_file}"
         )
     if special:
         listed = ", ".join(special[:_MOST_LISTED])
         notes.append(f"left out of the code (sockets, FIFOs, devices): {listed}{_more(special)}")
     if listed := "; ".join(_listed_by_kind(left_out)):
         notes.append(
-            f"left out of the code: {listed}; to include one, add a line !NAME to {code.folder / IGNORE_FILE}"
+            f"left out of the code: {listed}; to include one, add a line !NAME to {code.ignore_file}"
         )
     return notes
 
@@ -221,7 +226,7 @@ def _secrets_in(code: Code, secrets: Mapping[str, str]) -> Iterator[Problem]:
             name = next((each for each, found in parts.items() if _is_in(Masks(found), entry, most)), "")
             message = (
                 f"contains the value of the secret '{name}', where whoever sees the code could read it; "
-                f"name the file in {code.folder / IGNORE_FILE}, or use <% $secrets.{name} %> in the job"
+                f"name the file in {code.ignore_file}, or use <% $secrets.{name} %> in the job"
             )
             yield Problem("secret-in-code", message, Position(str(code.folder / entry.path)))
 

@@ -1,18 +1,20 @@
 """What the host expects of the objects of an engine that a plugin brings."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered
 from pai_runtime.host.blame import PluginError
-from pai_runtime.host.guard import Contract, Guard, anything, of_type
-from pai_runtime.runs.errors import CannotEnter, CannotRemove, CannotRun, ClusterError
+from pai_runtime.host.guard import Contract, Guard, anything, each_of, of_type
+from pai_runtime.runs.errors import CannotCopy, CannotEnter, CannotRemove, CannotRun, ClusterError
 from pai_runtime.runs.names import NoSuchRun
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.runs.task_files import TaskFile
 
 _LOG: Final = Contract(
     LogReader,
@@ -34,6 +36,8 @@ def _texts(guard: Guard, value: Any) -> list[str]:
     return [of_type(str)(guard, each) for each in texts]
 
 
+_OF_A_RUN: Final = (ClusterError, CannotCopy, CannotEnter, CannotRemove, NoSuchRun, OSError)
+
 _READER: Final = Contract(
     RunReader,
     {
@@ -48,7 +52,11 @@ _READER: Final = Contract(
         "variables": of_type(TaskVariables),
         "cancel": of_type(str),
         "remove": of_type(int, None),
+        "services": of_type(Mapping),
+        "provenance": of_type(Mapping),
+        "connected": of_type(AbstractContextManager),
         "exec": of_type(int),
+        "files": each_of(of_type(TaskFile), "RunReader.files", _OF_A_RUN),
         "ended": of_type(float, int, None),
         "follow": anything,
         "interrupt": anything,
@@ -58,7 +66,7 @@ _READER: Final = Contract(
         "news": _texts,
         "close": anything,
     },
-    (ClusterError, CannotEnter, CannotRemove, NoSuchRun, OSError),
+    _OF_A_RUN,
 )
 
 

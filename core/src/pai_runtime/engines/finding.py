@@ -1,7 +1,8 @@
 """How the engine of a profile is found: as a plugin, under the policies in force."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.contract import ENGINE, raised
 from pai_runtime.engines.profiles import Profile, find_profile
@@ -13,13 +14,25 @@ from pai_runtime.host.host import Host, Unavailable
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.engines.interface import Engine
 
+CONTAINER: Final = "container"
+"""The name of the engine that ``--container`` means, without a profile."""
+
 
 def open_engine(name: str, host: Host) -> "Engine":
     """Return the engine that the profile of this name describes, without contacting anything.
 
     Raises `InvalidInput`.
     """
-    profile = find_profile(name)
+    return _opened(find_profile(name), host)
+
+
+def open_container_engine(program: str, host: Host) -> "Engine":
+    """Return the engine for containers on this machine, which `program` makes. Raises `InvalidInput`."""
+    profile = parse_document(f"{{engine: {CONTAINER}, program: {program}}}", "--container")
+    return _opened(Profile(CONTAINER, CONTAINER, profile), host)
+
+
+def _opened(profile: Profile, host: Host) -> "Engine":
     try:
         plugin = _engine(profile, host)
         opened = host.call(plugin, "pai_engine", profile=profile)

@@ -97,15 +97,9 @@ class Engine(ABC):
 
     `options` are its own options of ``pai-runtime run``. `cannot` maps words of the command line, commands
     such as ``rm`` and options such as ``--task``, to the reason why it cannot do that. `has_own_plugins` says
-    <<<<<<< HEAD
     that tasks use the plugins that are installed there, so that one that is missing here is no error,
     `runs_go_on` that its runs need no process of ours. With `prints_output`, its tasks can write to the
-    standard output of who follows them.
-    =======
-    that tasks use the plugins that are installed there, so that one that is missing here is no error. With
-    `prints_output`, its tasks can write to the standard output of who follows them. With `keeps_provenance`,
-    where a run comes from is kept with it.
-    >>>>>>> main
+    standard output of who follows them. With `keeps_provenance`, where a run comes from is kept with it.
     """
 
     options: Sequence[Option] = ()

@@ -39,6 +39,11 @@ def find_profile(name: str) -> Profile:
     raise InvalidInput([Problem("no-such-profile", message, found=name, suggestion=near)])
 
 
+def profile_names() -> Iterable[str]:
+    """Return the names of all profiles. Raises `InvalidInput` if a file is invalid."""
+    return sorted(read_named(configuration_files(MACHINE_PROFILES), _profiles_in))
+
+
 def _profiles_in(root: Value) -> Iterable[Profile]:
     problems = Problems()
     check_value(root, package_schema("pai_runtime.engines", "engines.schema.json"), problems)

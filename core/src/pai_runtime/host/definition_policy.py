@@ -70,12 +70,7 @@ def unmatched_plugins(policy: DefinitionPolicy, allowed: Sequence[str]) -> Itera
     """Yield a warning for each plugin that definitions may use, but that is not among the `allowed` ones."""
     for id_, where in (policy.plugins or {}).items():
         if id_ not in allowed:
-            yield Problem(
-                "unmatched-entry",
-                "the policy does not list this plugin under 'plugins'",
-                where.position,
-                where.field,
-                found=f"'{id_}'",
-                suggestion=near_miss(id_, allowed),
-                severity="warning",
+            message, meant = "the policy does not list this plugin under 'plugins'", near_miss(id_, allowed)
+            yield where.problem(
+                "unmatched-entry", message, found=f"'{id_}'", suggestion=meant, severity="warning"
             )

@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 
 from pai_runtime.document.document import MAX_DEPTH, MAX_NODES
 from pai_runtime.document.problems import Position, Problem, Severity
-from pai_runtime.document.value import Node, Source
+from pai_runtime.document.value import Node, Source, data_of
 
 _TEXTS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("code", "message", "field"), (str,)),
@@ -80,9 +80,9 @@ def _node(row: Any, children: Mapping[str | int, Node], source: Source) -> Node:
     keys: Mapping[Any, Any] = {}
     match row:
         case [int(start), int(end), dict(), dict(keys)]:
-            node = Node(source, start, end, {key: child.data for key, child in children.items()})
+            node = Node(source, start, end, data_of(children, is_list=False))
         case [int(start), int(end), list()]:
-            node = Node(source, start, end, [child.data for child in children.values()])
+            node = Node(source, start, end, data_of(children, is_list=True))
         case [int(start), int(end), str() | int() | float() | None as data, str(text)]:
             node = Node(source, start, end, data, text)
         case _:

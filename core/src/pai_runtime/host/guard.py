@@ -3,8 +3,9 @@
 So is a wrong type of what a method returns, and all that it returns is guarded in turn.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
 
 from pai_runtime.host.blame import Blamed, PluginError, blamed
 from pai_runtime.task.record import record
@@ -81,6 +82,40 @@ def of_type(*types: Any) -> Check:
         raise TypeError(f"{_shown(value)} is not of the type {names}")
 
     return check
+
+
+def each_of(check: Check, name: str, passing: tuple[type[Exception], ...]) -> Check:
+    """Return a check for an iterable: each value is checked, and each error blamed, when it comes."""
+
+    def checked(guard: Guard, value: Any) -> Any:
+        return _each(
+            guard, iter(of_type(Iterable)(guard, value)), partial(_next, guard, check, name, passing)
+        )
+
+    return checked
+
+
+_END: Final = object()
+
+
+def _each(guard: Guard, values: Iterator[Any], following: Callable[[Iterator[Any]], Any]) -> Iterator[Any]:
+    try:
+        while (value := following(values)) is not _END:
+            yield value
+    except PluginError as error:
+        raise guard.raised(error) from error
+    finally:
+        close = getattr(values, "close", None)  # of a generator, which may have a connection
+        if close is not None:
+            close()
+
+
+def _next(
+    guard: Guard, check: Check, name: str, passing: tuple[type[Exception], ...], values: Iterator[Any]
+) -> Any:
+    with blamed(guard.plugin, name, *passing):
+        value = next(values, _END)
+        return value if value is _END else check(guard, value)
 
 
 def anything(_guard: Guard, value: Any) -> Any:

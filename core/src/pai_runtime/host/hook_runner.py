@@ -24,14 +24,13 @@ from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.memfd import SCRIPT_FD
 from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import UseRecord
+from pai_runtime.task.record import record
+from pai_runtime.task.record_json import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from dataclasses import dataclass as record
     from typing import Any
-else:
-    from pai_runtime.task.record import record
 
 _ANALYZE = "hook pai_analyze"
 _FILES = ("PAI_ENV", "PAI_ANALYSIS")
@@ -66,7 +65,7 @@ def main() -> None:
     with os.fdopen(SCRIPT_FD, "rb") as stream:
         given = loads(stream.read())
     _set_environment(given["environment"])
-    record = UseRecord.from_json(given["use"])
+    record = from_json(UseRecord, given["use"])
     try:
         plugin = _find(record)
         arguments = {"use": _use(record, given["secrets"]), "task": _task(given["task"])}

@@ -63,9 +63,7 @@ def read_policy(path: Path) -> Policy:
             found = f"'{entry['versions']}'"
             expected = f"version specifiers such as '>=1.2,<2', or '{EVERY}' for every version"
             message = unexpected(expected, found)
-            problems.add(
-                Problem("wrong-versions", message, at.position, at.field, found=found, expected=expected)
-            )
+            problems.add(at.problem("wrong-versions", message, found=found, expected=expected))
     from pai_runtime.host.definition_policy import read_definition_policy  # noqa: PLC0415 - as below
 
     definitions = read_definition_policy(root, problems)
@@ -97,14 +95,9 @@ def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iter
             message = f"matches nothing that is installed: for {claimants[0].label}, it {reasons[0]}"
         else:
             message, suggestion = "no plugin with this id is installed", near_miss(entry.id, installed)
-        yield Problem(
-            "unmatched-entry",
-            message,
-            entry.where.position,
-            entry.where.field,
-            found=f"'{entry.id}'",
-            suggestion=suggestion,
-            severity="warning",
+        found = f"'{entry.id}'"
+        yield entry.where.problem(
+            "unmatched-entry", message, found=found, suggestion=suggestion, severity="warning"
         )
 
 

@@ -1,6 +1,6 @@
 """Aliases: the names that ``extras.reference_prerequisites`` gives to sets of required prerequisites."""
 
-from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.problems import Problems
 from pai_runtime.job.model import Job
 from pai_runtime.job.order import dependencies_first
 
@@ -22,7 +22,7 @@ def used_aliases(job: Job, problems: Problems) -> list[str]:
         links = " → ".join(circle)
         where = aliases[circle[0]].value.at(("require",))
         message = f"circular requirement of references: {links}"
-        problems.add(Problem("circle", message, where.position, where.field, found=links))
+        problems.add(where.problem("circle", message, found=links))
     if not problems.has_errors:  # perhaps it is meant where a name is wrong
         _warn_of_unused(job, set(used), problems)
     return used
@@ -32,7 +32,4 @@ def _warn_of_unused(job: Job, used: set[str], problems: Problems) -> None:
     for name, alias in job.aliases.items():
         if name not in used:
             message = f"'{name}' is not used: no task role names it, nor anything that requires it"
-            where = alias.value
-            problems.add(
-                Problem("unused-prerequisite", message, where.position, where.field, severity="warning")
-            )
+            problems.add(alias.value.problem("unused-prerequisite", message, severity="warning"))

@@ -181,7 +181,6 @@ def _role(value: Value, extras: Value | None) -> TaskRole:
         ports={label: count for label, count in counts.items() if count is not None},
         value=value,
         sku_type=string(sku, "skuType"),
-        sku_number=whole(sku, "skuNum"),
     )
 
 

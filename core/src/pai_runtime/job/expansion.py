@@ -20,13 +20,15 @@ from pai_runtime.document.value import Value
 from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import build_prerequisite
-from pai_runtime.job.lookup import NOWHERE, Lookup
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, TaskRole, is_reference
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_prerequisite
+from pai_runtime.network.url import shown_text
 from pai_runtime.task.record import record, replace
+
+_NOWHERE: Final = NoDefinition("definition-unavailable", "there is nowhere to look for shared prerequisites")
 
 MOST_DEFINITIONS: Final = 10_000
 """Maximum number of prerequisites from definitions; where each requires ten others, they grow fast."""
@@ -53,7 +55,7 @@ def expanded(
     """
     definitions: Definitions | NoDefinition
     try:
-        definitions = open_definitions(job.secrets) if open_definitions else NOWHERE
+        definitions = open_definitions(job.secrets) if open_definitions else _NOWHERE
     except NoDefinition as error:
         definitions = error
     except InvalidInput as error:
@@ -72,7 +74,6 @@ class _Expansion:
         self, job: Job, definitions: Definitions | NoDefinition, plugins: JobPlugins, problems: Problems
     ) -> None:
         self._definitions = definitions
-        self._lookup = Lookup(definitions, problems)
         self._plugins = plugins
         self._problems = problems
         self._prerequisites = dict(job.prerequisites)
@@ -154,7 +155,7 @@ class _Expansion:
 
     def _required(self, name: Value, owner: Prerequisite | None, above: _Instance | None) -> Value | None:
         """Return the name in the job of what a reference of `owner`, in the file of `above`, means."""
-        definition = self._lookup.find(name, above.file if above else None)
+        definition = self._find(name, above.file if above else None)
         if definition is None or isinstance(self._definitions, NoDefinition):
             return None
         depth = above.depth + 1 if above else 1
@@ -179,6 +180,24 @@ class _Expansion:
             return None
         unique = instance.prerequisite.name
         return Value(name.node.replaced(unique, unique), name.above, name.key)
+
+    def _find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
+        """Return the definition that a name means in the file `above` of a definition, or in the job.
+
+        Reports the fault at the name and returns None if there is no such definition.
+        """
+        try:
+            if isinstance(self._definitions, NoDefinition):
+                raise self._definitions
+            return self._definitions.find(name.text, above, name.position)
+        except NoDefinition as error:
+            text = shown_text(name.text)
+            meant = self._problems.suggestions.near_miss(name.text.rpartition("/")[2], error.known)
+            message = f"cannot use '{text}': {str(error).removeprefix(f'{text}: ')}"
+            self._problems.add(name.problem(error.code, message, f"'{text}'", suggestion=meant))
+        except InvalidInput as error:
+            self._problems.add(*error.problems)
+        return None
 
     def _made(
         self, definition: Definition, rendered: Callable[[], Value], name: Value, depth: int

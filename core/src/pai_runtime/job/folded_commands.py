@@ -20,15 +20,6 @@ def warn_of_folded_commands(root: Value, problems: Problems) -> None:
             dash = node.source.line(first.line).rfind("-", 0, first.column - 1) + 1
             expected = f"column {dash}, as in line {first.line}"
             message = f"continues the command of line {first.line}; to be one, it has to start in {expected}"
-            where = node.source.position(folded.end() - 2)
-            problems.add(
-                Problem(
-                    "wrong-indentation",
-                    message,
-                    where,
-                    field_name(path),
-                    found=f"column {where.column}",
-                    expected=expected,
-                    severity="warning",
-                )
-            )
+            where, field = node.source.position(folded.end() - 2), field_name(path)
+            found, code = f"column {where.column}", "wrong-indentation"
+            problems.add(Problem(code, message, where, field, found, expected, severity="warning"))

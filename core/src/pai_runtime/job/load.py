@@ -49,6 +49,8 @@ def load_job(
         root = plugins.in_version_2(root, problems)
     root = overridden(root, overrides, problems)
     job = build_job(root, _read_secrets(secrets), plugins, problems)
+    if overrides.environment:
+        job = replace(job, variables=overrides.environment)
     if overrides.strict_callbacks:
         job = replace(job, strict_callbacks=True)
     problems.mask = masks(job.secrets, root)

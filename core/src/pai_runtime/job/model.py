@@ -106,7 +106,7 @@ class TaskRole:
     """One task role. `min_failed` and `min_succeeded` are as in ``completion``: None, -1 or a number.
 
     `refers` are the prerequisites that it calls its data, script and output, by ``$data`` and so on.
-    `sku_type` and `sku_number` are what ``extras.hivedScheduler`` says of the machines that it runs on.
+    `sku_type` is what ``extras.hivedScheduler`` says of the machines that it runs on.
     """
 
     name: str
@@ -125,7 +125,6 @@ class TaskRole:
     ports: Mapping[str, int]
     value: Value
     sku_type: Value | None = None
-    sku_number: int | None = None
 
     @property
     def fails_at(self) -> int:
@@ -148,24 +147,28 @@ class TaskRole:
 class JobUse:
     """One use of a plugin in a role, with resolved references.
 
-    `position` and `field` are where it is in the job file; `fields` is where each parameter is. One that is
-    `shared` is that of a definition which is not the job's own.
+    `value` is what stands for it in the job file, `fields` is where each parameter is. One that is `shared`
+    is that of a definition which is not the job's own.
     """
 
     plugin: str
     name: str
     parameters: Mapping[str, Any] = field(repr=False)
     failure_policy: FailurePolicy
-    position: Position
-    field: str
+    value: Value
     fields: Mapping[str, Value]
     shared: bool = False
+
+    @property
+    def position(self) -> Position:
+        """The position of the use in the job file."""
+        return self.value.position
 
     def locate(self, path: DocumentPath) -> Location:
         """Return the location in the job file of the value at `path` in the parameters."""
         if path and path[0] in self.fields:
             return self.fields[str(path[0])].at(path[1:])
-        return Location(self.position, self.position, self.field)
+        return Location(self.position, self.position, self.value.field)
 
 
 @record(frozen=True)
@@ -181,15 +184,15 @@ class Job:
     """A whole job, typed and checked.
 
     `secrets` are the job's own, completed or overridden by those of a secrets file. `environment` names
-    variables that tasks get from whoever runs them here. `hold` is for how many seconds a failed task is
-    kept, and `timeout` after how many an attempt of a task is ended; 0 means never. With `gang`, all tasks
-    start together, and none is retried on its own. `code` is a directory, relative to the job file.
-    `first_ports` maps labels to ports for each role; see `pai_runtime.job.ports`. `nounset` is an option of
-    the user's shell. With `strict_callbacks`, a callback that fails after the command fails the task. With
-    `hides_secrets`, the file has ``******`` in the place of its secrets, as the platform returns it.
-    `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
-    an alias. `storages` are mounted by every task, `uses` has the uses and the command of each role. `value`
-    is the whole document.
+    variables that tasks get from whoever runs them here, and `variables` are those that the command line
+    sets. `hold` is for how many seconds a failed task is kept, and `timeout` after how many an attempt of a
+    task is ended; 0 means never. With `gang`, all tasks start together, and none is retried on its own.
+    `code` is a directory, relative to the job file. `first_ports` maps labels to ports for each role; see
+    `pai_runtime.job.ports`. `nounset` is an option of the user's shell. With `strict_callbacks`, a callback
+    that fails after the command fails the task. With `hides_secrets`, the file has ``******`` in the place of
+    its secrets, as the platform returns it. `aliases` are names for prerequisites from outside the job file;
+    once these are in the job, no name means an alias. `storages` are mounted by every task, `uses` has the
+    uses and the command of each role. `value` is the whole document.
     """
 
     value: Value
@@ -216,6 +219,7 @@ class Job:
     hides_secrets: bool
     secrets: Mapping[str, Value] = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def position(self) -> Position:

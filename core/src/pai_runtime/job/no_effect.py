@@ -97,15 +97,5 @@ def _check_unused(job: Job, problems: Problems) -> None:
             problems.add(_warning(value, f"'{job.label(key)}' {message}", code="unused-prerequisite"))
 
 
-def _warning(
-    value: Value,
-    message: str,
-    *,
-    code: str = "no-effect",
-    found: str | None = None,
-    expected: str | None = None,
-    suggestion: str | None = None,
-) -> Problem:
-    return Problem(
-        code, message, value.key_position, value.field, found, expected, suggestion, severity="warning"
-    )
+def _warning(value: Value, message: str, *, code: str = "no-effect", **more: str | None) -> Problem:
+    return value.problem(code, message, **more, severity="warning", at_key=True)

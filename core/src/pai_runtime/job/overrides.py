@@ -1,5 +1,7 @@
 """Changes that the command line makes to a job, before it is checked."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from pai_runtime.document.problems import (
 )
 from pai_runtime.document.value import Node, Value
 from pai_runtime.task.record import field, record
+from pai_runtime.task.record_json import from_json, to_json
 
 
 @record(frozen=True)
@@ -25,34 +28,22 @@ class Overrides:
     """Command-line overrides: parameters as written there, by name, and the number of instances by task role.
 
     A name with dots, such as ``model.depth``, is that of a nested parameter. `strict_callbacks` makes
-    callbacks strict, whatever the job says.
+    callbacks strict, whatever the job says. `environment` are variables of all tasks, by name.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     instances: Mapping[str, int] = field(default_factory=dict)
     strict_callbacks: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the overrides as a JSON object, for a process that reads the job again elsewhere."""
-        return {
-            "parameters": dict(self.parameters),
-            "instances": dict(self.instances),
-            "strictCallbacks": self.strict_callbacks,
-        }
+        return to_json(self)
 
     @classmethod
-    def from_json(cls, document: Any) -> "Overrides":
+    def from_json(cls, document: Any) -> Overrides:
         """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
-        kinds = {"parameters": dict, "instances": dict, "strictCallbacks": bool}
-        if (
-            not isinstance(document, dict)
-            or document.keys() != kinds.keys()
-            or not all(isinstance(document[key], kind) for key, kind in kinds.items())
-            or not all(isinstance(text, str) for text in document["parameters"].values())
-            or not all(type(number) is int for number in document["instances"].values())
-        ):
-            raise ValueError("expected parameters, instances and strictCallbacks, as `to_json` gives them")
-        return cls(document["parameters"], document["instances"], document["strictCallbacks"])
+        return from_json(cls, document)
 
 
 NO_OVERRIDES: Final = Overrides()
@@ -130,8 +121,4 @@ def _with(node: Node, path: DocumentPath, new: Node) -> Node:
         return new
     key, *below = path
     inner = _with(node.children[key], tuple(below), new) if below else new
-    children = {**node.children, key: inner}
-    data = [child.data for child in children.values()]
-    return node.replaced(
-        data if isinstance(node.data, list) else dict(zip(children, data, strict=True)), children=children
-    )
+    return node.with_children({**node.children, key: inner})

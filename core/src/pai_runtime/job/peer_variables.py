@@ -62,20 +62,9 @@ def warn_of_unknown_tasks(job: Job, problems: Problems) -> None:
             variable = found[1] or found[2]
             if variable not in seen and (fault := _fault(variable, roles, problems)):
                 code, message, meant = fault
-                where = node.source.position(found.start())
-                message = f"${variable} is not set: {message}"
-                problems.add(
-                    Problem(
-                        code,
-                        message,
-                        where,
-                        field_name(path),
-                        f"${variable}",
-                        None,
-                        meant,
-                        severity="warning",
-                    )
-                )
+                where, name = node.source.position(found.start()), f"${variable}"
+                message = f"{name} is not set: {message}"
+                problems.add(Problem(code, message, where, field_name(path), name, None, meant, "warning"))
             seen.add(variable)
 
 

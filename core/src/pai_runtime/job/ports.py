@@ -96,11 +96,7 @@ def _ranges(job: Job, name: str) -> Iterator[_Range]:
 
 def _unknown(value: Value, what: str, known: Mapping[str, object], problems: Problems) -> Problem:
     name = str(value.key)
-    return Problem(
-        "no-such-port" if what.startswith("port") else "no-such-task-role",
-        f"no {what} is named '{name}'; known: {listed(list(known))}",
-        value.key_position,
-        value.field,
-        found=f"'{name}'",
-        suggestion=problems.suggestions.near_miss(name, known),
-    )
+    code = "no-such-port" if what.startswith("port") else "no-such-task-role"
+    message = f"no {what} is named '{name}'; known: {listed(list(known))}"
+    meant = problems.suggestions.near_miss(name, known)
+    return value.problem(code, message, f"'{name}'", suggestion=meant, at_key=True)

@@ -261,7 +261,7 @@ class Renderer:
         if not keys:
             raise _NothingThere("'$secrets' needs the name of a secret")
         if keys[0] not in secrets:
-            message = f"neither the job nor a secrets file has a secret '{keys[0]}'"
+            message = f"neither the job nor a secrets file has a secret '{keys[0]}' (--secrets FILE)"
             if self._job.hides_secrets:
                 message = (
                     f"the job's secrets are hidden, and no secrets file has '{keys[0]}';"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, Suggestions, listed, unexpected
+from pai_runtime.document.problems import Problems, Suggestions, listed, unexpected
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
@@ -80,15 +80,10 @@ class _Names:
 
     def _check(self, name: str, value: Value, hint: str = "", *, is_key: bool = False) -> None:
         if name not in self._names:
+            message = f"no {self._what} is named '{name}'{hint}; {self._known}"
+            meant = self._problems.suggestions.near_miss(name, self._offered)
             self._problems.add(
-                Problem(
-                    self._code,
-                    f"no {self._what} is named '{name}'{hint}; {self._known}",
-                    value.key_position if is_key else value.position,
-                    value.field,
-                    found=f"'{name}'",
-                    suggestion=self._problems.suggestions.near_miss(name, self._offered),
-                )
+                value.problem(self._code, message, f"'{name}'", suggestion=meant, at_key=is_key)
             )
 
 
@@ -162,7 +157,7 @@ def _check_aliases(job: Job, problems: Problems) -> None:
         if any(each.kind != "dockerimage" for each in job.by_name.get(alias.name, ())):
             name = alias.value.at(("name",))
             message = f"duplicate name '{alias.name}': a prerequisite of this job has it too"
-            problems.add(Problem("duplicate-name", message, name.position, name.field, f"'{alias.name}'"))
+            problems.add(name.problem("duplicate-name", message, found=f"'{alias.name}'"))
 
 
 def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
@@ -187,17 +182,15 @@ def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
         if is_image and isinstance(value.data, dict) and not _LOGIN.isdisjoint(value.data):
             meant = meant or problems.suggestions.near_miss(key, ["auth"])
         if meant and key != meant:
-            problems.add(
-                Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)
-            )
+            problems.add(value.problem("unknown-field", "unknown field", suggestion=meant, at_key=True))
         elif not is_image and (meant := _likely(key, prerequisite.value, problems.suggestions)):
             message = "this is a property of the prerequisite, for references, and has no effect"
-            where = value.key_position, value.field
-            problems.add(Problem("unknown-field", message, *where, suggestion=meant, severity="warning"))
+            problems.add(
+                value.problem("unknown-field", message, suggestion=meant, severity="warning", at_key=True)
+            )
         elif is_image and key not in _OF_IMAGES and prerequisite.value.get("uri"):
             message = "has no effect on a docker image, and OpenPAI refuses the job for it"
-            where = value.key_position, value.field
-            problems.add(Problem("unknown-field", message, *where, severity="warning"))
+            problems.add(value.problem("unknown-field", message, severity="warning", at_key=True))
 
 
 def _likely(key: str, prerequisite: Value, suggestions: Suggestions) -> str | None:
@@ -215,20 +208,19 @@ def check_circles(job: Job, problems: Problems) -> None:
         links = " → ".join(map(job.label, cycle))
         where = job.prerequisites[cycle[0]].value.at(("require",))
         message = f"circular requirement of prerequisites: {links}"
-        problems.add(Problem("circle", message, where.position, where.field, found=links))
+        problems.add(where.problem("circle", message, found=links))
 
 
 def _check_framework_names(job: Job, problems: Problems) -> None:
     first: dict[str, str] = {}
     for name, role in job.roles.items():
         short = framework_name(name)
-        position, field = role.value.key_position, role.value.field
         if not short:
             message = "the name of a task role needs a letter or a digit"
-            problems.add(Problem("wrong-role-name", message, position, field))
+            problems.add(role.value.problem("wrong-role-name", message, at_key=True))
         elif first.setdefault(short, name) != name:
             message = (
                 f"'{first[short]}' and '{name}' are both named '{short}' on the cluster;"
                 " expected names that differ in more than '_' and case"
             )
-            problems.add(Problem("same-role-name", message, position, field, found=f"'{name}'"))
+            problems.add(role.value.problem("same-role-name", message, f"'{name}'", at_key=True))

@@ -30,6 +30,12 @@ def secret_values(secrets: Mapping[str, Value]) -> dict[str, str]:
     }
 
 
+def secret_in(secrets: Mapping[str, Value], text: str) -> str | None:
+    """Return the path of a secret whose value is in a text, in any form in which logs mask it, or None."""
+    values = secret_values(secrets)
+    return next((path for path, value in values.items() if Masks([value]).is_in(text)), None)
+
+
 def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
     """Return a function that hides the values of secrets, and of fields named like secrets, in a message."""
 
@@ -64,12 +70,7 @@ def _placeholders(node: Node, path: DocumentPath) -> Node:
         text = placeholder(_path(path))
         return node.replaced(text, text)
     children = {key: _placeholders(child, (*path, key)) for key, child in node.children.items()}
-    data = (
-        [child.data for child in children.values()]
-        if isinstance(node.data, list)
-        else {key: child.data for key, child in children.items()}
-    )
-    return node.replaced(data, children=children)
+    return node.with_children(children)
 
 
 def _path(path: DocumentPath) -> str:

@@ -65,8 +65,7 @@ class RoleResolver:
             name=show(str(parameters.get("name"))),
             parameters=parameters,
             failure_policy=policy,
-            position=storage.position,
-            field=storage.field,
+            value=storage,
             fields=fields,
             shared=shared,
         )
@@ -78,8 +77,7 @@ class RoleResolver:
             name=prerequisite.name,
             parameters=self._rendered(fields, prerequisite),
             failure_policy=prerequisite.failure_policy,
-            position=prerequisite.value.position,
-            field=prerequisite.value.field,
+            value=prerequisite.value,
             fields=fields,
             shared=prerequisite.shared,
         )
@@ -93,8 +91,7 @@ class RoleResolver:
                     name=extra.plugin.rpartition(".")[2],
                     parameters=self._rendered(extra.parameters),
                     failure_policy=extra.failure_policy,
-                    position=extra.value.position,
-                    field=extra.value.field,
+                    value=extra.value,
                     fields=extra.parameters,
                 )
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Node, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
@@ -84,5 +84,5 @@ def without_section(root: Value) -> str:
             "cannot be taken out of the file, for a cluster to have the file without it; write the secrets as"
             " a mapping of their own, without anchors and aliases, or in a file for --secrets"
         )
-        raise InvalidInput([Problem("secrets-not-apart", message, section.key_position, section.field)])
+        raise InvalidInput([section.problem("secrets-not-apart", message, at_key=True)])
     return masked

@@ -83,6 +83,7 @@ class OpenAnswer:
 
     def __init__(self, response: BaseHTTPResponse, flight: _Flight) -> None:
         self._response = response
+        self._read1: Callable[[int], bytes] = response.read1
         self._flight = flight
         self._reading = threading.Lock()
         self._is_closed = False
@@ -94,7 +95,7 @@ class OpenAnswer:
         """
         with self._reading:
             try:
-                data = b"" if self._is_closed else self._response.read1(most)
+                data = b"" if self._is_closed else self._read1(most)
             except _FAILURES as error:
                 if self._is_closed:
                     return b""
@@ -109,6 +110,27 @@ class OpenAnswer:
         if self._reading.acquire(timeout=_CLOSE_SECONDS):
             self._response.close()
             self._reading.release()
+
+
+class Upgraded(OpenAnswer):
+    """A connection on which the server has switched protocols (status 101), with the headers of its answer.
+
+    It is read as an `OpenAnswer` is, and written to by any thread; a peer that is gone ends it.
+    """
+
+    def __init__(self, response: BaseHTTPResponse, flight: _Flight) -> None:
+        super().__init__(response, flight)
+        self.headers = _message(response)
+        self._socket, self._read1 = flight.taken_over()
+        self._writing = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """Send all of some bytes. Raises `NoAnswer` if the connection breaks."""
+        try:
+            with self._writing:
+                self._socket.sendall(data)
+        except _FAILURES as error:
+            raise no_answer(cause_of(error)) from None
 
 
 class Client:
@@ -178,6 +200,22 @@ class Client:
         most = bounds.most_of_error + _MOST_AROUND
         return _flown(_Flight(most, guarded=self._guarded), bounds.seconds, exchange)
 
+    def upgrade(self, request: HttpRequest, bounds: Bounds) -> Answer | Upgraded:
+        """Return the server's answer to a request to switch protocols; for status 101, an `Upgraded`.
+
+        The answer has to come within the bounds. Raises `NoAnswer`.
+        """
+
+        def exchange(flight: _Flight) -> Answer | Upgraded:
+            response = self._send(request, bounds.seconds)
+            if response.status != HTTPStatus.SWITCHING_PROTOCOLS:
+                return _whole(response, bounds)
+            flight.most = None
+            return Upgraded(response, flight)
+
+        most = bounds.most_of_error + _MOST_AROUND
+        return _flown(_Flight(most, guarded=self._guarded), bounds.seconds, exchange)
+
     def close(self) -> None:
         """Close the connections that are kept open."""
         self._manager.clear()
@@ -223,6 +261,7 @@ class _Flight:
         self.guarded = guarded
         self.has_connected = False
         """Whether anything can have been sent."""
+        self.received_by: io.BufferedIOBase | None = None
         self._has_ended = False
         self._used: list[Any] = []
 
@@ -230,6 +269,14 @@ class _Flight:
         self._used.append(sock)
         if self._has_ended:  # after it was added: nothing that comes too late is overlooked
             self.end()
+
+    def taken_over(self) -> tuple[Any, Callable[[int], bytes]]:
+        """Return the socket and its reader, which may hold bytes already, for use without HTTP or timeout."""
+        if self.received_by is None:
+            raise NoAnswer("the connection was closed")
+        sock = self._used[-1]
+        sock.settimeout(None)
+        return sock, self.received_by.read1
 
     def end(self) -> None:
         """End all connections, also for a thread that is reading from one, or about to open one."""
@@ -273,10 +320,14 @@ def _whole(response: BaseHTTPResponse, bounds: Bounds) -> Answer:
     with response:
         is_error = response.status >= HTTPStatus.MULTIPLE_CHOICES
         most = bounds.most_of_error if is_error else bounds.most
-        headers = Message()
-        for name, value in response.headers.items():
-            headers[name] = value
-        return Answer(response.status, headers, read_body(response.read, most) if most else b"")
+        return Answer(response.status, _message(response), read_body(response.read, most) if most else b"")
+
+
+def _message(response: BaseHTTPResponse) -> Message:
+    headers = Message()
+    for name, value in response.headers.items():
+        headers[name] = value
+    return headers
 
 
 def _no_address() -> NotConnected:
@@ -292,7 +343,9 @@ class _Response(HTTPResponse):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fp = io.BufferedReader(_Counted(self.fp.detach(), _in_flight.flight))
+        flight: _Flight = _in_flight.flight
+        self.fp = io.BufferedReader(_Counted(self.fp.detach(), flight))
+        flight.received_by = self.fp
 
 
 class _Counted(io.RawIOBase):

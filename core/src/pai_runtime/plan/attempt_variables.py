@@ -6,7 +6,7 @@ anew for each attempt, and so they are in its plan.
 
 import uuid
 
-from pai_runtime.task.names import framework_name
+from pai_runtime.task.names import JOB_ATTEMPT, framework_name
 from pai_runtime.task.record import record
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
@@ -41,7 +41,7 @@ def attempt_variables(framework: str, role: str, index: int, attempt: Attempt) -
         "FC_FRAMEWORK_NAME": framework,
         "FC_FRAMEWORK_UID": run_uid,
         "FC_FRAMEWORK_ATTEMPT_ID": of_job,
-        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{of_job}_{_uid(run, 'attempt', of_job)}",
+        JOB_ATTEMPT: f"{of_job}_{_uid(run, 'attempt', of_job)}",
         "FC_CONFIGMAP_NAME": f"{framework}-attempt",
         "FC_CONFIGMAP_UID": _uid(run, "attempt", of_job),
         "FC_TASKROLE_NAME": short,

@@ -33,6 +33,9 @@ from pai_runtime.task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
 
+_COMMAND_LINE: Final = "--env"
+"""The source of variables that the command line sets."""
+
 _LIFECYCLE_HOOKS: Final[dict[Event, str]] = {
     "taskStarts": "pai_task_starts",
     "taskSucceeds": "pai_task_succeeds",
@@ -218,8 +221,12 @@ class Draft:
         self._permanent_codes: set[int] = set()
 
     def plan(self, command: Command | None = None, variables: Iterable[Variable] = ()) -> Plan:
-        """Make the plan, whole. A command that is given stands for the job's; the variables come last."""
+        """Make the plan, whole. A command that is given stands for the job's.
+
+        The variables come last, but for those of the command line.
+        """
         job = self._environment.job
+        given = [Variable(name, value, _COMMAND_LINE) for name, value in job.variables.items()]
         return Plan(
             job=job.name,
             role=self.role,
@@ -227,7 +234,7 @@ class Draft:
             folder=self.place.folder,
             instances=self._instances,
             ports=self.place.ports,
-            environment=(*self._variables.values(), *self.place.variables, *variables),
+            environment=(*self._variables.values(), *self.place.variables, *variables, *given),
             uses=tuple(self.uses),
             steps=tuple(self._steps),
             services=tuple(self._services),
@@ -307,7 +314,7 @@ def _roles_by(
 
 def _key(use: JobUse) -> Hashable:
     """Return a key that identifies the same use in several roles."""
-    return use.plugin, use.name, use.position, use.field
+    return use.plugin, use.name, use.position, use.value.field
 
 
 def _for_task(answer: Answer | PluginError, number: int) -> _UseAnswer:

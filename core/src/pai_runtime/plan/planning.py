@@ -126,8 +126,7 @@ def _defaults(job: Job, host: Host) -> Iterator[tuple[JobUse, Plugin]]:
                 name=plugin.id.rpartition(".")[2],
                 parameters={},
                 failure_policy="ignore",
-                position=job.position,
-                field="",
+                value=job.value,
                 fields={},
             )
             yield use, plugin

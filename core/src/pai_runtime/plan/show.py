@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step, UseRecord
+from pai_runtime.task.plan import PEERS, PLATFORM, Mount, Plan, PlannedMount, PlannedService, Step, UseRecord
 from pai_runtime.task.vocabulary import Phase
 
-_ORDER: tuple[Phase, ...] = (
+ORDER: tuple[Phase, ...] = (
     "init",
     "taskStarts",
     "command",
@@ -15,7 +15,7 @@ _ORDER: tuple[Phase, ...] = (
     "taskFails",
     "taskExits",
 )
-
+"""The phases in the order in which a plan is read: of the last three, one task has two."""
 
 _MOST_PEERS = 50
 """Maximum number of variables about other tasks that are listed."""
@@ -44,8 +44,14 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
         yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
     for mount in plan.mounts:
         yield from _mount(plan, mount)
-    for phase in _ORDER:
+    for phase in ORDER:
         yield from _phase(plan, phase)
+
+
+def steps_in_order(plan: Plan, phase: Phase) -> list[Step]:
+    """Return the steps of a phase in the order in which they run."""
+    reverse = phase not in ("init", "taskStarts", "analysis")
+    return sorted(plan.steps_of(phase), key=lambda step: -step.use if reverse else 0)
 
 
 def _phase(plan: Plan, phase: Phase) -> Iterator[str]:
@@ -56,10 +62,7 @@ def _phase(plan: Plan, phase: Phase) -> Iterator[str]:
     if phase == "analysis" and plan.exit_rules:
         names = dict.fromkeys(plan.uses[planned.use].name for planned in plan.exit_rules)
         yield f"  {len(plan.exit_rules)} exit rules  {', '.join(names)}"
-    steps = plan.steps_of(phase)
-    if phase not in ("init", "taskStarts", "analysis"):
-        steps.sort(key=lambda step: -step.use)
-    for step in steps:
+    for step in steps_in_order(plan, phase):
         yield from _step(plan, step)
     if phase == "taskStarts":
         for planned in plan.services:
@@ -84,10 +87,14 @@ def _service(plan: Plan, planned: PlannedService) -> Iterator[str]:
 
 def _mount(plan: Plan, planned: PlannedMount) -> Iterator[str]:
     use, mount = plan.uses[planned.use], planned.mount
-    source = "/".join(filter(None, [f"{mount.kind} {mount.source}", mount.sub_path]))
-    read_only = ", read-only" if mount.read_only else ""
-    yield f"  mount {mount.path}  {use.name}  {use.source}  {source}{read_only}"
+    yield f"  mount {mount.path}  {use.name}  {use.source}  {mount_source(mount)}"
     yield from _way(use)
+
+
+def mount_source(mount: Mount) -> str:
+    """Return what is mounted, and whether it is read-only."""
+    source = "/".join(filter(None, [f"{mount.kind} {mount.source}", mount.sub_path]))
+    return f"{source}, read-only" if mount.read_only else source
 
 
 def _way(use: UseRecord) -> Iterator[str]:

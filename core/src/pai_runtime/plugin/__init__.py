@@ -24,16 +24,14 @@ Every process that runs a hook loads this package, so it imports no more than th
 
 from __future__ import annotations
 
+from pai_runtime.plugin.arguments import ContributedRule, Failure, InitContainer, Task, Use
 from pai_runtime.plugin.backoff import backoff, retry_after
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.errors import UserError
-from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
-from pai_runtime.plugin.init_container import InitContainer
 from pai_runtime.plugin.output import FailedTask, Output, TaskLog
 from pai_runtime.plugin.peers import task_variables
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
-from pai_runtime.plugin.use import Task, Use
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.names import framework_name, with_user_and_job
 from pai_runtime.task.placeholders import has_secret

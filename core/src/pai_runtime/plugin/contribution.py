@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pai_runtime.task.record import field, record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from dataclasses import dataclass as record
-    from dataclasses import field
     from typing import Any
 
     from pai_runtime.task.plan import Mount, Service
     from pai_runtime.task.vocabulary import Event, FailurePolicy
-else:
-    from pai_runtime.task.record import field, record
 
 
 @record(frozen=True)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pai_runtime.document.value import Value
-    from pai_runtime.plugin.failure import Failure
-    from pai_runtime.plugin.use import Task
+    from pai_runtime.plugin.arguments import Failure, Task
 
 
 def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
@@ -43,8 +42,8 @@ def _end_of_log(folder: str, name: str, most: int, tail: bytes) -> bytes:
 
 def _earlier(folder: str, name: str) -> list[str]:
     """List the rotated files of a log that are named as multilog names them, newest first."""
-    from pai_runtime.task.earlier_logs import earlier_names  # noqa: PLC0415 - not for every hook
     from pai_runtime.task.folder import Folder  # noqa: PLC0415 - as above
+    from pai_runtime.task.log_file import earlier_names  # noqa: PLC0415 - not for every hook
 
     above, slash, _ = name.rpartition("/")
     try:

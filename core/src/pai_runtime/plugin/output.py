@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from pai_runtime.task.record import record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from dataclasses import dataclass as record
     from typing import Any, Protocol
 else:
-    from pai_runtime.task.record import record
-
     Protocol = object
 
 

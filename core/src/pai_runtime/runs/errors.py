@@ -24,6 +24,10 @@ class CannotEnter(Exception):
         self.status = status
 
 
+class CannotCopy(Exception):
+    """The exception for files of a task that are not copied; the text says why."""
+
+
 class CannotRemove(Exception):
     """The exception for a run that is not removed, or only in part; the text says why."""
 

@@ -2,7 +2,7 @@
 
 import os
 
-from pai_runtime.task.log_times import RECORD_BYTES, read_record
+from pai_runtime.task.log_file import RECORD_BYTES, read_time_record
 
 _MOST_RECORDS = 1 << 25
 """Maximum number of records, twice as many as a log has by default."""
@@ -46,6 +46,8 @@ class LogTimes:
         if not self._records and self._fd is not None and self._read < _MOST_RECORDS:
             data = os.pread(self._fd, _RECORDS_AT_ONCE * RECORD_BYTES, self._read * RECORD_BYTES)
             whole = range(0, len(data) - len(data) % RECORD_BYTES, RECORD_BYTES)
-            self._records = [read_record(data[start : start + RECORD_BYTES]) for start in reversed(whole)]
+            self._records = [
+                read_time_record(data[start : start + RECORD_BYTES]) for start in reversed(whole)
+            ]
             self._read += len(whole)
         return self._records[-1] if self._records else None

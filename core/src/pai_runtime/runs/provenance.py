@@ -1,15 +1,18 @@
 """What produced a run: the job file as written, what the command line changed, the commit, and the plugins.
 
-``provenance.json`` in the directory of a run, which holds no value of a secret. It is untrusted when it is
-read: what is not as expected counts as missing.
+``provenance.json`` in the directory of a run, which holds no value of a secret; engines for clusters keep the
+same with the run there. It is untrusted when it is read: what is not as expected counts as missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
+
+if TYPE_CHECKING:  # the commands that only look at runs start faster without
+    from pai_runtime.task.plan import Plan
 
 PROVENANCE: Final = "provenance.json"
 """The file in the directory of a run."""
@@ -17,6 +20,16 @@ PROVENANCE: Final = "provenance.json"
 _MOST_BYTES: Final = 32 * 1024 * 1024
 
 Provenance = Mapping[str, Any]
+
+
+def with_plugins(found: Provenance, plans: "Iterable[Plan]") -> Provenance:
+    """Return it with the plugins that tasks with these plans use, and the digests of their code."""
+    used = {use.plugin: use for plan in plans for use in plan.uses}
+    plugins = [
+        {"id": id_, "distribution": use.distribution, "version": use.version, "digest": use.digest}
+        for id_, use in sorted(used.items())
+    ]
+    return {**found, "plugins": plugins}
 
 
 def read_provenance(folder: Path) -> Provenance:

@@ -2,14 +2,18 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from pai_runtime.runs.errors import CannotCopy, CannotEnter
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.provenance import Provenance
 from pai_runtime.runs.restarts import restarts
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.record import record
 
 LogName = Literal["user", "runtime"]
@@ -123,6 +127,35 @@ class RunReader(ABC):
         It has the task's files, variables and working directory, and our standard streams; without `argv` it
         is a shell. It ends with the task at the latest.
         """
+
+    def provenance(self, *, whole: bool = True) -> Provenance:  # noqa: ARG002 - for those that keep it
+        """Return what the run came from, as it was given to the engine, with the plugins; empty if unknown.
+
+        ``images`` may have the digests of the images, by task role. Without `whole`, as for lists, what takes
+        further requests may be missing, such as the text of the job.
+        """
+        return {}
+
+    def services(self, task: RunTask) -> Mapping[str, str]:
+        """Return the addresses of the services of a running task that are ready, by name."""
+        progress = self.progress(task)
+        return progress.addresses if progress is not None else {}
+
+    def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:  # noqa: ARG002 - as above
+        """Return a context with a URL that leads from this machine to the address of a service of a task.
+
+        That is the address itself if it does so without us. Raises `CannotEnter` for what is no http or
+        https URL of the task, or if it cannot be reached.
+        """
+        raise CannotEnter("its engine reaches no services of tasks")
+
+    def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:  # noqa: ARG002 - for those that can
+        """Yield the file or directory at a path of a task, and all below it, without following links.
+
+        A relative path is one in its working directory. What comes before the next is read has to be read by
+        then. Raises `CannotCopy`; an engine that never can declares that as ``cp`` in `Engine.cannot`.
+        """
+        raise CannotCopy("its engine reads no files of tasks")
 
     def ended(self, run: Run | Unreadable) -> float | None:
         """Return when a run, as `run` gave it, has ended; None if it has not, or that is unknown."""

@@ -7,7 +7,7 @@ from typing import Any
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.runs.usage import Usage, over_request
+from pai_runtime.runs.usage import Usage, usage_of_tasks
 from pai_runtime.task.plan import EXIT_EVENTS
 from pai_runtime.task.runtime_log import text_of
 
@@ -63,7 +63,7 @@ class Summary:
 
     `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
     restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks,
-    `over_request` those that took more memory than they request.
+    `usage` what tasks used that ran on this machine.
     """
 
     run: Run
@@ -72,7 +72,7 @@ class Summary:
     restarted: Mapping[str, int]
     services: tuple[Service, ...]
     callbacks: tuple[Callbacks, ...]
-    over_request: tuple[tuple[RunTask, Usage], ...] = ()
+    usage: tuple[tuple[RunTask, Usage], ...] = ()
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
@@ -91,7 +91,7 @@ def summarise(reader: RunReader, run: Run) -> Summary:
         restarted=restarted,
         services=tuple(_services(reader, run)),
         callbacks=tuple(_callbacks(reader, run)),
-        over_request=tuple(over_request(reader, run)),
+        usage=tuple(usage_of_tasks(reader, run)),
     )
 
 

@@ -13,10 +13,14 @@ _MOST_READ = 1000
 
 @dataclass(frozen=True)
 class Usage:
-    """What a task has used: MiB of memory at its peak, seconds of all processors; and what it requests."""
+    """What a task has used: MiB of memory at its peak, seconds of all processors; and what it requests.
+
+    `gpu_memory_peak` is in MiB; None if it used none, or the driver does not tell.
+    """
 
     memory_peak: int
     cpu_seconds: float
+    gpu_memory_peak: int | None = None
     memory: int | None = None
     cpu: int | None = None
     gpu: int | None = None
@@ -32,6 +36,7 @@ class Usage:
         return {
             "memoryPeakMB": self.memory_peak,
             "cpuSeconds": self.cpu_seconds,
+            **({} if self.gpu_memory_peak is None else {"gpuMemoryPeakMB": self.gpu_memory_peak}),
             "requested": {name: value for name, value in requested.items() if value is not None},
         }
 
@@ -46,16 +51,22 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
     memory, seconds = _whole(found.get("memoryPeakMB")), found.get("cpuSeconds")
     if memory is None or not isinstance(seconds, (int, float)):
         return None
-    return Usage(memory, float(seconds), *(_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu")))
+    gpu_memory = _whole(found.get("gpuMemoryPeakMB"))
+    return Usage(
+        memory, float(seconds), gpu_memory, *(_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu"))
+    )
 
 
-def over_request(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
-    """Yield the tasks that took more memory than they request, if nothing ended them for it."""
-    if reader.on:  # a cluster would have
+def usage_of_tasks(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
+    """Yield the tasks of a local run that have ended, with what they used; none on a cluster.
+
+    What is notable of it is that nothing limits them here, and of records on a cluster each is a request.
+    """
+    if reader.on:
         return
     for task in [each for each in run.tasks if each.over][:_MOST_READ]:
         usage = usage_in(reader.exit_record(task))
-        if usage and usage.is_over:
+        if usage:
             yield task, usage
 
 

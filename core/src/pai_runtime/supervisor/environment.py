@@ -9,12 +9,20 @@ from pai_runtime.task import placeholders
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.layout import VARIABLES
 from pai_runtime.task.memfd import ScratchFile
-from pai_runtime.task.plan import PEERS, PLATFORM, Variable
-from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
+from pai_runtime.task.plan import PEERS, PLATFORM
+from pai_runtime.task.variables import (
+    IMAGE,
+    MOST_PEERS,
+    RUNTIME,
+    Setting,
+    Variables,
+    parse_settings,
+    those_that_fit,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from pai_runtime.supervisor.task import Task
     from pai_runtime.task.plan import Step, UseRecord
@@ -41,9 +49,17 @@ class Environment:
         self._exported = ScratchFile()
         self._settings = ScratchFile()
         self.exported_fd, self.settings_fd = self._exported.fd, self._settings.fd
-        platform = [Variable(name, value, PLATFORM) for name, value in task.options.variables.items()]
-        fit, left_out = those_that_fit([*task.plan.variables(), *platform])
-        self._variables = Variables(os.environ, map(self._filled, fit))
+        self._variables = Variables(os.environ)
+        shared, left_out = task.plan.shared, 0
+        for values, source in (
+            (shared.platform, PLATFORM),
+            (shared.peers, PEERS),
+            *(({each.name: each.value}, each.source) for each in task.plan.environment),
+            (task.options.variables, PLATFORM),
+        ):
+            fit = those_that_fit(values, MOST_PEERS) if source == PEERS else those_that_fit(values)
+            self._variables.update(self._filled(fit), source)
+            left_out += len(values) - len(fit)
         self._variables.update({"PAI_WORK_DIR": os.getcwd()}, RUNTIME)
         if _UNBUFFERED not in self.variables:
             self._variables.update({_UNBUFFERED: "1"}, RUNTIME)
@@ -88,19 +104,15 @@ class Environment:
         if self._is_kept:
             return
         self._is_kept = True
-        variables = sorted(self.variables.items())
-        sources = [self._variables.sources.get(name, IMAGE) for name, _ in variables]
+        names = sorted(self.variables)
+        count, sources = len(names), [self._variables.sources.get(name, IMAGE) for name in names]
         # All at once, since each text alone would take as long; none has a NUL in it, but a mask may.
-        texts = [
-            text
-            for (name, value), source in zip(variables, sources, strict=True)
-            for text in (name, source, value)
-        ]
+        texts = [*names, *sources, *(self.variables[name] for name in names)]
         mask = self._task.logs.masks.mask
         masked = mask("\0".join(texts)).split("\0")
         if len(masked) != len(texts):
             masked = list(map(mask, texts))
-        rows = zip(sources, masked[::3], masked[1::3], masked[2::3], strict=True)
+        rows = zip(sources, masked[:count], masked[count : 2 * count], masked[2 * count :], strict=True)
         document: dict[str, dict[str, str]] = {}
         for source, name, shown, value in rows:
             document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
@@ -111,11 +123,12 @@ class Environment:
         except OSError as error:
             self._task.say(f"[WARNING] cannot write variables.json: {error.strerror}")
 
-    def _filled(self, variable: Variable) -> Variable:
-        if "\0" not in variable.value:
-            return variable
-        value = placeholders.fill(variable.value, self._task.inputs.secrets)
-        return Variable(variable.name, value, variable.source)
+    def _filled(self, values: Mapping[str, str]) -> dict[str, str]:
+        secrets = self._task.inputs.secrets
+        return {
+            name: placeholders.fill(value, secrets) if "\0" in value else value
+            for name, value in values.items()
+        }
 
     def _left(self, file: ScratchFile, use: UseRecord, what: str) -> bytes:
         try:
@@ -125,7 +138,7 @@ class Environment:
             file.write(b"")
             return b""
 
-    def _tell_peers_in_files(self, left_out: Sequence[Variable]) -> None:
+    def _tell_peers_in_files(self, left_out: int) -> None:
         """Write the variables that the environment has no room for to files."""
         inside = self._task.inside
         known = [each for each in self._task.plan.variables() if each.source in (PLATFORM, PEERS)]
@@ -135,6 +148,6 @@ class Environment:
         paths = {"PAI_TASKS_FILE": tasks, "PAI_TASKS_SCRIPT": script}
         self._variables.update({name: f"{inside.where}/{file}" for name, file in paths.items()}, RUNTIME)
         self._task.say(
-            f"[WARNING] {len(left_out)} variables about other tasks do not fit into the environment; "
+            f"[WARNING] {left_out} variables about other tasks do not fit into the environment; "
             f"all are in $PAI_TASKS_FILE (JSON) and $PAI_TASKS_SCRIPT (to source in a shell)"
         )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 
 from pai_runtime.task.layout import RELEASE
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
 
     from pai_runtime.supervisor.task import Task
     from pai_runtime.task.vocabulary import Kept
-else:
-    import _signal as signal
 
 _LOOK_EVERY = 0.5
 """Seconds between two checks whether a kept task has been released."""

@@ -8,6 +8,7 @@ from pai_runtime.supervisor.spawning import CannotStart, Program
 from pai_runtime.task import placeholders
 from pai_runtime.task.bundle import OWN_VARIABLES, is_obeyed
 from pai_runtime.task.fast_json import dumps
+from pai_runtime.task.record_json import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _given(task: Task, step: Step) -> dict[str, Any]:
     named = placeholders.paths(use.parameters) | set(map(placeholders.platform_path, use.secrets))
     return {
         "secrets": {path: value for path, value in task.inputs.secrets.items() if path in named},
-        "use": use.to_json(),
+        "use": to_json(use),
         "task": {
             "job": plan.job,
             "role": plan.role,

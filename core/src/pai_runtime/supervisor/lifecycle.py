@@ -25,13 +25,12 @@ from pai_runtime.task.exit_codes import (
     killed_by,
 )
 from pai_runtime.task.outcome import CallbackFailure, Result, how_it_failed
+from pai_runtime.task.record import record, replace
 from pai_runtime.task.runtime_log import EXPLAINED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from dataclasses import dataclass as record
-    from dataclasses import replace
     from typing import Protocol
 
     from pai_runtime.supervisor.loop import ExitStatus
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from pai_runtime.task.plan import Command, Plan, Service, Step, UseRecord
     from pai_runtime.task.vocabulary import Event, Outcome, Phase, StopReason
 else:
-    from pai_runtime.task.record import record, replace
-
     Protocol = object
 
 _EXPLAINABLE = ("failed", "setup-failed", "timeout")

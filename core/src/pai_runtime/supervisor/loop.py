@@ -17,16 +17,14 @@ from pai_runtime.supervisor.spawning import CannotStart, Program, spawn
 from pai_runtime.supervisor.stop import FOREVER
 from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.exit_codes import NOT_EXECUTED, killed_by
+from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from dataclasses import dataclass as record
 
     from pai_runtime.supervisor.logs import Sink
     from pai_runtime.task.vocabulary import CutShort
-else:
-    from pai_runtime.task.record import record
 
 _PIPE_SIZE = 65536
 """Default capacity of a pipe in bytes."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 
 from pai_runtime.task.own_process import prctl
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Collection, Iterator
-else:
-    import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24

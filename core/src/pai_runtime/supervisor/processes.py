@@ -8,10 +8,10 @@ import time
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.supervisor.mask_requests import MaskRequests
 from pai_runtime.task.exit_codes import killed_by
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
     from types import FrameType
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pai_runtime.supervisor.loop import Child, Loop
     from pai_runtime.supervisor.spawning import Program
     from pai_runtime.supervisor.stop import Stop
-else:
-    import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 _LAST_SECONDS = 10
 """Seconds to wait for killed processes to be gone, and for output that does not end."""

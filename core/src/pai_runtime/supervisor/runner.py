@@ -7,25 +7,25 @@ import sys
 from pai_runtime.supervisor.environment import Environment
 from pai_runtime.supervisor.hooks import hook_program
 from pai_runtime.supervisor.loop import CANNOT_START, ExitStatus
+from pai_runtime.supervisor.oom import OomKills
+from pai_runtime.supervisor.recording import write_record
 from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.supervisor.usage import Usage, requested
 from pai_runtime.task.exit_codes import killed_by
+from pai_runtime.task.exit_record import exit_record
 from pai_runtime.task.layout import RECORD
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from typing import Any
 
-    from pai_runtime.supervisor.oom import OomKills
     from pai_runtime.supervisor.services import Services
     from pai_runtime.supervisor.task import Task
-    from pai_runtime.supervisor.usage import Usage
     from pai_runtime.task.analysis import Analysis
     from pai_runtime.task.outcome import CallbackFailure, Result
     from pai_runtime.task.plan import Command, Service, Step, UseRecord
     from pai_runtime.task.vocabulary import Phase, StopReason
-else:
-    import _signal as signal
 
 # What not every task needs is imported where it is; `supervisor` has loaded what is needed at the end.
 # ruff: noqa: PLC0415
@@ -96,8 +96,6 @@ class TaskRunner:
 
     def decided(self, result: Result) -> None:
         """Write a preliminary exit record, in case the supervisor is killed before the final one."""
-        from pai_runtime.task.exit_record import exit_record
-
         self._task.progress.result = result
         logs, folder = self._task.logs, self._task.folder
         failed = self._task.plan.uses.index(result.failed) if result.failed else None
@@ -150,9 +148,6 @@ class TaskRunner:
 
     def record(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
         """Write the exit record."""
-        from pai_runtime.supervisor.recording import write_record
-        from pai_runtime.task.exit_record import exit_record
-
         self._environment.keep()
         logs = self._task.logs
         text = exit_record(result, failures, logs.tails(), logs.masks.mask, usage=self._used())
@@ -200,21 +195,15 @@ class TaskRunner:
         self._environment.keep()
         self._count_oom_kills()
         if self._usage is None:
-            from pai_runtime.supervisor.usage import Usage
-
             self._usage = Usage(self._task.loop)
 
     def _used(self) -> dict[str, Any]:
         """Return what the task has used, and requests; empty if nothing of it has run."""
         if self._usage is None:
             return {}
-        from pai_runtime.supervisor.usage import requested
-
         return {**self._usage.measured(), "requested": requested(self._task.plan)}
 
     def _count_oom_kills(self) -> OomKills:
         if self._oom_kills is None:
-            from pai_runtime.supervisor.oom import OomKills
-
             self._oom_kills = OomKills()
         return self._oom_kills

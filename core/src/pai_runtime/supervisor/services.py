@@ -99,7 +99,8 @@ class RunningService:
             self._loop.at(time.monotonic() + self._pause, self._start_again)
             self._pause = min(self._pause * 2, _LAST_RESTART)
         if not self.is_ready or (ended.code and not again):
-            self._fail(f"exit code {code}; it is {'' if again else 'not '}restarted")
+            why = f"exit code {code}" if code else "it ended before it was ready"
+            self._fail(f"{why}; it is {'' if again else 'not '}restarted")
         if not again:
             self.is_ready = False
 

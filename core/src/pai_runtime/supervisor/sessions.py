@@ -15,16 +15,14 @@ from pai_runtime.supervisor.spawning import CannotStart, Program
 from pai_runtime.task.exit_codes import NOT_EXECUTED, NOT_FOUND
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.session import MOST_MESSAGE, STREAMS
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable, Mapping
     from typing import Any
 
     from pai_runtime.supervisor.loop import Child, ExitStatus, Loop
-else:
-    import _signal as signal
 
 _INT = 4
 """Size of a file descriptor in a message."""

@@ -12,17 +12,13 @@ import stat
 from pai_runtime.supervisor.process_tree import end_with_parent
 from pai_runtime.task.exit_codes import NOT_EXECUTED
 from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
+from pai_runtime.task.record import record
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Mapping
-    from dataclasses import dataclass as record
     from typing import NoReturn
-else:
-    import _signal as signal
-
-    from pai_runtime.task.record import record
 
 _STANDARD = (0, 1, 2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)

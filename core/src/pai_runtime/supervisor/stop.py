@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 
-from pai_runtime.task.stop_signals import STOP_SIGNALS, on_stop_signals
+from pai_runtime.task.signals import STOP_SIGNALS, on_stop_signals, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from types import FrameType
 
     from pai_runtime.task.vocabulary import StopReason
-else:
-    import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 FOREVER = float("inf")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pai_runtime.supervisor.lifecycle import SetUp, run_init, run_task
+from pai_runtime.supervisor.recording import cannot_go_on, cannot_run
 from pai_runtime.supervisor.runner import TaskRunner
 from pai_runtime.supervisor.shell import NoShell
 from pai_runtime.supervisor.spawning import CannotStart, keep_open_files
@@ -11,16 +12,13 @@ from pai_runtime.supervisor.task import Task, read_inputs, set_up
 from pai_runtime.task.layout import RECORD
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import PlanError
+from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
-
     from pai_runtime.task.folder import Folder
     from pai_runtime.task.launch import LaunchOptions
     from pai_runtime.task.plan import Plan
-else:
-    import _signal as signal
 
 # What not every task needs is imported where it is.
 # ruff: noqa: PLC0415
@@ -41,23 +39,23 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     try:
         inputs = read_inputs(folder, options)
     except (OSError, ValueError, RecursionError, PlanError) as error:
-        return _cannot_run(folder, f"the plan in {folder.where} cannot be run: {error}", options)
+        return cannot_run(folder, f"the plan in {folder.where} cannot be run: {error}", options)
     if inputs.plan.timeout:
         stop.limit(inputs.plan.timeout)
     try:
         task = set_up(inputs, folder, stop)
     except (OSError, CannotStart) as error:
-        return _cannot_run(folder, f"cannot set up the task: {error}", options)
+        return cannot_run(folder, f"cannot set up the task: {error}", options)
     task.journal.add("supervisorStarted", pid=task.pid, phases=options.phases)
     try:
         return _run(task)
     except (NoShell, PlanError) as error:
         task.say(f"[ERROR] {error}")
-        return _cannot_run(folder, task.logs.masks.mask(str(error)), options)
+        return cannot_run(folder, task.logs.masks.mask(str(error)), options)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         task.say(f"[ERROR] {_trace(error)}")
         message = task.logs.masks.mask(f"internal error of the runtime: {error!r}")
-        return _cannot_go_on(task, message)
+        return cannot_go_on(task, message)
 
 
 def _trace(error: Exception) -> str:
@@ -106,19 +104,8 @@ def _init(task: Task, runner: TaskRunner) -> int:
     return code
 
 
-def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
-    from pai_runtime.supervisor.recording import cannot_run
-
-    return cannot_run(folder, message, options)
-
-
 def _load_the_end(plan: Plan) -> None:
     """Import what the end of this task needs: the task may remove our files, as on a pod's volume."""
-    import pai_runtime.supervisor.oom
-    import pai_runtime.supervisor.recording
-    import pai_runtime.supervisor.usage
-    import pai_runtime.task.removal
-
     if plan.steps_of("analysis"):
         import pai_runtime.supervisor.asking
     if plan.hold or plan.services:
@@ -127,21 +114,11 @@ def _load_the_end(plan: Plan) -> None:
         import pai_runtime.supervisor.services  # noqa: F401 - as above
 
 
-def _cannot_go_on(task: Task, message: str) -> int:
-    from pai_runtime.supervisor.recording import cannot_go_on
-
-    return cannot_go_on(task, message)
-
-
 def load_all() -> None:
     """Import everything that `supervise` imports late, for a process that only forks supervisors."""
     import pai_runtime.supervisor.asking
     import pai_runtime.supervisor.hold
-    import pai_runtime.supervisor.oom
-    import pai_runtime.supervisor.recording
     import pai_runtime.supervisor.resuming
     import pai_runtime.supervisor.services
     import pai_runtime.supervisor.sessions
-    import pai_runtime.supervisor.usage
-    import pai_runtime.task.removal
     import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these

@@ -15,20 +15,17 @@ from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, S
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.memfd import SCRIPT_END
 from pai_runtime.task.plan import Plan, PlanError
+from pai_runtime.task.record import field, record
 from pai_runtime.task.state import Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import dataclass as record
-    from dataclasses import field
 
     from pai_runtime.supervisor.stop import Stop
     from pai_runtime.task.launch import LaunchOptions
     from pai_runtime.task.outcome import Result
     from pai_runtime.task.vocabulary import Phase
-else:
-    from pai_runtime.task.record import field, record
 
 _PLAN_BYTES = 256 * 1024 * 1024
 _SECRETS_BYTES = 64 * 1024 * 1024

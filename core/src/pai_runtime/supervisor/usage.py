@@ -1,4 +1,4 @@
-"""What a task uses: its peak of memory, sampled over its processes, and its CPU time.
+"""What a task uses: its peaks of memory and GPU memory, sampled over its processes, and its CPU time.
 
 Memory is what a kernel cannot take back from processes: anonymous and shared pages. Pages of files are left
 out, as they are where a limit ends a container; so is `memory.peak` of a cgroup, which counts files that were
@@ -11,6 +11,7 @@ import os
 import time
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
+from pai_runtime.supervisor.gpu_memory import gpu_memory, has_devices
 from pai_runtime.supervisor.process_tree import descendants
 
 TYPE_CHECKING = False
@@ -38,7 +39,8 @@ class Usage:
         self._began = time.monotonic()
         self._wait = _FIRST
         self._taken = 0.0
-        self._samples = self._peak = 0
+        self._samples = self._peak = self._gpu_peak = 0
+        self._has_gpus = has_devices()
         loop.at(self._began + self._wait, self._sample)
 
     def measured(self) -> dict[str, Any]:
@@ -50,12 +52,15 @@ class Usage:
         return {
             "memoryPeakMB": -(-peak // 1024),
             "cpuSeconds": round(children.ru_utime + children.ru_stime, 2),
+            **({"gpuMemoryPeakMB": -(-self._gpu_peak // 1024)} if self._gpu_peak else {}),
         }
 
     def _sample(self) -> None:
         began = time.thread_time()
         self._samples += 1
         self._peak = max(self._peak, _memory(os.getpid(), self._peak))
+        if self._has_gpus:
+            self._gpu_peak = max(self._gpu_peak, gpu_memory(descendants(os.getpid())))
         self._taken += time.thread_time() - began
         self._wait = min(2 * self._wait, _LONGEST)
         affordable = self._began + (self._taken - _FREE) / _SHARE

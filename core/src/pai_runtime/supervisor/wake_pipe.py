@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-else:
-    import _signal as signal
+from pai_runtime.task.signals import signal
 
 
 class WakePipe:

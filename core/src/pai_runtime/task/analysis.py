@@ -6,17 +6,14 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from pai_runtime.task.exit_codes import MOST_CODE
+from pai_runtime.task.record import field, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from dataclasses import dataclass as record
-    from dataclasses import field
     from typing import Any
 
     from pai_runtime.task.vocabulary import Behavior
-else:
-    from pai_runtime.task.record import field, record
 
 BEHAVIORS = ("TRANSIENT", "PERMANENT", "UNKNOWN")
 

@@ -3,6 +3,7 @@
 import os
 
 from pai_runtime.task.regular_file import FLAGS, sole
+from pai_runtime.task.removal import remove
 
 
 def write(holder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
@@ -65,7 +66,7 @@ def _open_aside(holder: int, aside: str, mode: int) -> int:
     try:
         return sole(os.open(aside, os.O_WRONLY | FLAGS, dir_fd=holder), aside)
     except OSError:
-        _clear(holder, aside)
+        remove(holder, aside)
         return os.open(aside, new, mode, dir_fd=holder)
 
 
@@ -73,11 +74,5 @@ def _replace(holder: int, aside: str, name: str) -> None:
     try:
         os.rename(aside, name, src_dir_fd=holder, dst_dir_fd=holder)
     except IsADirectoryError:
-        _clear(holder, name)
+        remove(holder, name)
         os.rename(aside, name, src_dir_fd=holder, dst_dir_fd=holder)
-
-
-def _clear(holder: int, name: str) -> None:
-    from pai_runtime.task.removal import remove  # noqa: PLC0415 - hardly ever needed
-
-    remove(holder, name)

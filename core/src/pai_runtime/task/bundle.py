@@ -1,15 +1,4 @@
-"""The bundle as the two containers of a pod know it: what is in it, and what its launcher hands over."""
-
-from __future__ import annotations
-
-import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-CONTENTS = "bundle.json"
-"""The name of the file in the bundle that lists its content."""
+"""The variables that change the behaviour of the bundle's own programs."""
 
 OBEYED_NAMES = (
     "GCONV_PATH",
@@ -28,24 +17,6 @@ OBEYED_PREFIXES = ("LC_", "LD_", "MALLOC_")
 
 OWN_VARIABLES = {"LC_ALL": "C", "TZ": "UTC0"}
 """Variables of the bundle's interpreter, so that it opens no locale or time zone file of the image."""
-
-HIDING = 0x80
-"""The bit that the launcher flips in the first byte of all other variables' names, to hide them."""
-
-
-def image_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with which the container started, from the one that the launcher hands over."""
-    return {_turned(name): value for name, value in environment.items() if name not in ("", *OWN_VARIABLES)}
-
-
-def hidden_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment as the launcher hands it over, with hidden names."""
-    return {**{_turned(name): value for name, value in environment.items()}, **OWN_VARIABLES}
-
-
-def _turned(name: str) -> str:
-    first, *rest = os.fsencode(name)
-    return os.fsdecode(bytes([first ^ HIDING, *rest]))
 
 
 def is_obeyed(name: str) -> bool:

@@ -8,19 +8,17 @@ is used.
 
 from __future__ import annotations
 
-# What hardly ever is needed (`pai_runtime.task.removal`) is imported there
 import errno
 import os
 
 from pai_runtime.task import atomic_write
 from pai_runtime.task.regular_file import FLAGS, read_and_close, regular, sole
+from pai_runtime.task.removal import WALK, is_gone, listable, remove
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-
-_WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 MOST_LEVELS = 200
 """Maximum depth of nested folders that are visited; each level takes a descriptor."""
@@ -40,7 +38,7 @@ class Folder:
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
         """Open the directory at a trusted path, such as one given by the user; `follow` allows a link."""
-        return cls(os.open(path, _WALK & ~os.O_NOFOLLOW if follow else _WALK), path)
+        return cls(os.open(path, WALK & ~os.O_NOFOLLOW if follow else WALK), path)
 
     @property
     def path(self) -> Path:
@@ -76,7 +74,7 @@ class Folder:
             for part in _parts(name) if name else ():
                 outer = fd
                 try:
-                    fd = _open_or_make(outer, part) if make else os.open(part, _WALK, dir_fd=outer)
+                    fd = _open_or_make(outer, part) if make else os.open(part, WALK, dir_fd=outer)
                 finally:
                     os.close(outer)
         return Folder(fd, f"{self.where}/{name}" if name else self.where)
@@ -122,8 +120,6 @@ class Folder:
             try:
                 os.mkfifo(holder.last, 0o600, dir_fd=holder.fd)
             except FileExistsError:
-                from pai_runtime.task.removal import remove  # noqa: PLC0415 - see the top
-
                 remove(holder.fd, holder.last)
                 os.mkfifo(holder.last, 0o600, dir_fd=holder.fd)
             return os.open(holder.last, os.O_RDWR | FLAGS, dir_fd=holder.fd)
@@ -160,8 +156,6 @@ class Folder:
             try:
                 os.rename(name, holder.last, src_dir_fd=self.fd, dst_dir_fd=holder.fd)
             except PermissionError:
-                from pai_runtime.task.removal import listable  # noqa: PLC0415 - see the top
-
                 os.close(listable(self.fd, name))  # a folder that cannot be written cannot be moved
                 os.rename(name, holder.last, src_dir_fd=self.fd, dst_dir_fd=holder.fd)
 
@@ -180,22 +174,16 @@ class Folder:
 
     def remove_if_empty(self, name: str) -> bool:
         """Remove a directory directly in this one if it is empty; return whether it is gone."""
-        from pai_runtime.task.removal import is_gone  # noqa: PLC0415 - see the top
-
         with _Named(self, name):
             return is_gone(self.fd, name)
 
     def remove(self, name: str) -> None:
         """Remove the entry of this directory with that name, recursively."""
-        from pai_runtime.task.removal import remove  # noqa: PLC0415 - see the top
-
         with _Named(self, name):
             remove(self.fd, name)
 
     def remove_empty(self, levels: int = MOST_LEVELS) -> None:
         """Remove all directories below this one that contain only empty directories."""
-        from pai_runtime.task.removal import is_gone  # noqa: PLC0415 - see the top
-
         for name in self.names():
             try:
                 if levels and not is_gone(self.fd, name):
@@ -248,11 +236,11 @@ def _parts(name: str) -> list[str]:
 
 def _open_or_make(holder: int, name: str) -> int:
     try:
-        return os.open(name, _WALK, dir_fd=holder)
+        return os.open(name, WALK, dir_fd=holder)
     except FileNotFoundError:
         pass
     try:
         os.mkdir(name, dir_fd=holder)
     except FileExistsError:
         pass
-    return os.open(name, _WALK, dir_fd=holder)
+    return os.open(name, WALK, dir_fd=holder)

@@ -1,4 +1,10 @@
-"""Log files on disk: bounded by rotation, and never a reason for a job to stop."""
+"""Log files on disk: bounded by rotation, and never a reason for a job to stop.
+
+The times of a log are in a file beside it, which is rotated with it: records of 16 bytes, each with an offset
+in the log and the Unix time in microseconds at which what begins there was written; both are little-endian
+and take 8 bytes. Rotated files may be named as multilog names them, ``@<tai64n>.s``: OpenPAI's portal looks
+for these, and shows one as the earlier part of a log.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,23 @@ import os
 import time
 
 from pai_runtime.task.console import Console
-from pai_runtime.task.earlier_logs import earlier_names, next_name
-from pai_runtime.task.log_times import RECORD_BYTES, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pai_runtime.task.folder import Folder
     from pai_runtime.task.launch import Rotation
+
+RECORD_BYTES = 16
+
+_LATEST = 253402300800
+"""The first moment whose year has five digits."""
+
+_DIGITS = 24
+_EPOCH = (1 << 62) + 10
+"""The TAI64 label of 1970, as multilog counts."""
+_HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 class LogFile:
@@ -141,7 +157,7 @@ class TimedLogFile(LogFile):
     def _note(self, now: float) -> None:
         try:
             if self._times_fd is not None:
-                self._times_size += os.write(self._times_fd, record(self._size, now))
+                self._times_size += os.write(self._times_fd, time_record(self._size, now))
                 self._noted = now
         except OSError:
             self._close_times()  # the log goes on without
@@ -183,3 +199,34 @@ class TimedLogFile(LogFile):
             os.close(self._times_fd)
             self._times_fd = None
         self._times_size = 0
+
+
+def earlier_names(names: Iterable[str]) -> list[str]:
+    """Return the names of rotated files among the names in a directory, newest first."""
+    return sorted(filter(_is_earlier, names), reverse=True)
+
+
+def next_name(names: Iterable[str]) -> str:
+    """Return the name for the file that is full now, later than those of a directory."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    label = (_EPOCH + seconds) << 32 | nanoseconds
+    before = earlier_names(names)
+    if before:  # the clock may have been set back
+        label = max(label, int(before[0][1 : 1 + _DIGITS], 16) + 1)
+    return f"@{label:0{_DIGITS}x}.s"
+
+
+def _is_earlier(name: str) -> bool:
+    label = name[1:-2]
+    return name == f"@{label}.s" and len(label) == _DIGITS and _HEXADECIMAL.issuperset(label)
+
+
+def time_record(offset: int, moment: float) -> bytes:
+    """Return the record that what is written at `moment` (seconds since 1970) begins at `offset`."""
+    return offset.to_bytes(8, "little") + int(moment * 1e6).to_bytes(8, "little")
+
+
+def read_time_record(data: bytes) -> tuple[int, float | None]:
+    """Return the offset and the time in a record; None for an invalid time."""
+    moment = int.from_bytes(data[8:], "little") / 1e6
+    return int.from_bytes(data[:8], "little"), moment if moment < _LATEST else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+JOB_ATTEMPT = "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID"
+"""The variable of a task that has another value in each attempt of its job."""
+
 
 def framework_name(role: str) -> str:
     """Return a task role's name for FrameworkController, which allows neither capitals nor ``_``."""

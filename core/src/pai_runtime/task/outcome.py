@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 
+from pai_runtime.task.record import field, record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dataclasses import dataclass as record
-    from dataclasses import field
-
     from pai_runtime.task.analysis import Analysis
     from pai_runtime.task.plan import UseRecord
     from pai_runtime.task.vocabulary import CutShort, Outcome, Phase
-else:
-    from pai_runtime.task.record import field, record
 
 
 @record(frozen=True)

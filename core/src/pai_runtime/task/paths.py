@@ -15,6 +15,8 @@ BUNDLED_CERTIFICATES = f"{BUNDLE}/ssl/cert.pem"
 
 CONFIG, CODE, SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
 """What an engine mounts for the init container."""
+OUTPUT = f"{VOLUME}-output"
+"""The storage to which the sidecar of a pod copies the output of its task, where it is kept."""
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """The directory with the token of a pod's service account and the API server's CA certificate."""

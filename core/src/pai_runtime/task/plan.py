@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
+from pai_runtime.task.record import field, record
+from pai_runtime.task.record_json import from_json, to_json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from dataclasses import dataclass as record
-    from dataclasses import field
-    from typing import Any
+    from typing import Any, TypeVar
 
     from pai_runtime.task.vocabulary import Event, FailurePolicy, MountKind, Phase, Restart
-else:
-    from pai_runtime.task.record import field, record
+
+    _T = TypeVar("_T")
 
 VERSION = 1
 
@@ -52,13 +53,6 @@ class SharedVariables:
     platform: Mapping[str, str] = field(default_factory=dict)
     peers: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the variables as a JSON object."""
-        return {"platform": dict(self.platform), "peers": dict(self.peers)}
-
-
-_LISTS = ("roles", "secrets", "via", "capabilities")
-
 
 @record(frozen=True)
 class UseRecord:
@@ -94,31 +88,6 @@ class UseRecord:
         """The position of the use, followed by the places through which the job came to it."""
         return " ← ".join((self.source, *self.via))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the use's part of the plan's JSON document."""
-        return {
-            "name": self.name,
-            "plugin": self.plugin,
-            "distribution": self.distribution,
-            "version": self.version,
-            "digest": self.digest,
-            "parameters": dict(self.parameters),
-            "failurePolicy": self.failure_policy,
-            "source": self.source,
-            "roles": list(self.roles),
-            "pluginRoles": list(self.plugin_roles),
-            "secrets": list(self.secrets),
-            "via": list(self.via),
-            "capabilities": list(self.capabilities),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
-        """Read the output of `to_json`."""
-        fields = {**document, **{name: tuple(document[name]) for name in _LISTS}}
-        policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
-        return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
-
 
 @record(frozen=True)
 class Step:
@@ -132,6 +101,8 @@ class Step:
     failure_policy: FailurePolicy
     script: str | None = None
     hook: str | None = None
+
+    __omitted__ = ("script", "hook")
 
 
 @record(frozen=True)
@@ -165,6 +136,15 @@ class PlannedService:
     use: int
     service: Service
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the service as a JSON object, with the index among its fields."""
+        return _with_use(self.service, self.use)
+
+    @classmethod
+    def from_json(cls, document: Any) -> PlannedService:
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
+        return cls(*_use_and(Service, document))
+
 
 @record(frozen=True)
 class Mount:
@@ -187,6 +167,15 @@ class PlannedMount:
 
     use: int
     mount: Mount
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the mount as a JSON object, with the index among its fields."""
+        return _with_use(self.mount, self.use)
+
+    @classmethod
+    def from_json(cls, document: Any) -> PlannedMount:
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
+        return cls(*_use_and(Mount, document))
 
 
 @record(frozen=True)
@@ -237,14 +226,16 @@ class Plan:
     mounts: tuple[PlannedMount, ...] = ()
     exit_rules: tuple[PlannedRule, ...] = ()
     hold: float = 0
-    timeout: float = 0
     gang: bool = True
     strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
-    shared: SharedVariables = field(default_factory=SharedVariables)
+    timeout: float = 0
     permanent_codes: tuple[int, ...] = ()
     listed_codes: tuple[int, ...] | None = None
     refused: tuple[str, ...] = ()
+    shared: SharedVariables = field(default_factory=SharedVariables)
+
+    __omitted__ = ("timeout", "permanent_codes", "listed_codes", "refused")
 
     def variables(self) -> Iterator[Variable]:
         """Yield the variables that are set before the first step; the last one of a name takes precedence."""
@@ -267,79 +258,22 @@ class Plan:
 
     def to_json(self, *, whole: bool = True) -> dict[str, Any]:
         """Return the plan as a JSON document, equal for equal plans; without `shared` if not `whole`."""
-        document = self._own_to_json()
-        return {**document, "shared": self.shared.to_json()} if whole else document
-
-    def _own_to_json(self) -> dict[str, Any]:
-        return {
-            "planVersion": VERSION,
-            "job": self.job,
-            "role": self.role,
-            "index": self.index,
-            "folder": self.folder,
-            "instances": dict(self.instances),
-            "ports": {label: list(ports) for label, ports in self.ports.items()},
-            "environment": [
-                {"name": variable.name, "value": variable.value, "source": variable.source}
-                for variable in self.environment
-            ],
-            "uses": [use.to_json() for use in self.uses],
-            "steps": [_step_to_json(step) for step in self.steps],
-            "command": {
-                "script": self.command.script,
-                "source": self.command.source,
-                "nounset": self.command.nounset,
-            },
-            "services": [_service_to_json(planned) for planned in self.services],
-            "mounts": [_mount_to_json(planned) for planned in self.mounts],
-            "exitRules": [{"use": planned.use, "rule": dict(planned.rule)} for planned in self.exit_rules],
-            "hold": self.hold,
-            "gang": self.gang,
-            "strictCallbacks": self.strict_callbacks,
-            "warnings": list(self.warnings),
-            **({"timeout": self.timeout} if self.timeout else {}),
-            **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
-            **({} if self.listed_codes is None else {"listedCodes": list(self.listed_codes)}),
-            **({"refused": list(self.refused)} if self.refused else {}),
-        }
+        document = {"planVersion": VERSION, **to_json(self)}
+        if not whole:
+            del document["shared"]
+        return document
 
     @classmethod
     def from_json(cls, document: Any) -> Plan:
         """Parse the output of a whole `to_json`. Raises `PlanError` if it is invalid."""
-        version = document.get("planVersion") if isinstance(document, dict) else None
+        fields = dict(document) if isinstance(document, dict) else {}
+        version = fields.pop("planVersion", None)
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
-        _check(document, _SHAPE, "")
         try:
-            plan = cls(
-                job=document["job"],
-                role=document["role"],
-                index=document["index"],
-                folder=document["folder"],
-                instances=document["instances"],
-                ports={label: tuple(ports) for label, ports in document["ports"].items()},
-                environment=tuple(Variable(**variable) for variable in document["environment"]),
-                uses=tuple(map(UseRecord.from_json, document["uses"])),
-                steps=tuple(
-                    Step(failure_policy=step["failurePolicy"], **_without(step, "failurePolicy"))
-                    for step in document["steps"]
-                ),
-                command=Command(**document["command"]),
-                services=tuple(map(_service_from_json, document["services"])),
-                mounts=tuple(map(_mount_from_json, document["mounts"])),
-                exit_rules=tuple(PlannedRule(**planned) for planned in document["exitRules"]),
-                hold=document["hold"],
-                timeout=document.get("timeout", 0),
-                gang=document["gang"],
-                strict_callbacks=document["strictCallbacks"],
-                warnings=tuple(document["warnings"]),
-                shared=SharedVariables(**document["shared"]),
-                permanent_codes=tuple(document.get("permanentCodes", ())),
-                listed_codes=tuple(document["listedCodes"]) if "listedCodes" in document else None,
-                refused=tuple(document.get("refused", ())),
-            )
-        except (KeyError, TypeError) as error:
-            raise PlanError(f"not a plan: {error!r}") from error
+            plan = from_json(cls, fields)
+        except ValueError as error:
+            raise PlanError(f"not a plan: {error}") from error
         for part in (plan.steps, plan.services, plan.mounts, plan.exit_rules):
             for each in part:
                 if each.use >= len(plan.uses):
@@ -347,128 +281,24 @@ class Plan:
         return plan
 
 
-_TEXT, _FLAG, _ANY = (str,), (bool,), (dict,)
-_TEXTS = [_TEXT]
-_NUMBER, _SECONDS = (int,), (int, float)
-_EACH = "*"
-_MOST = 2**31
-
-_SHAPE: Any = {
-    **dict.fromkeys(("job", "role", "folder"), _TEXT),
-    **dict.fromkeys(("gang", "strictCallbacks"), _FLAG),
-    "index": _NUMBER,
-    "instances": {_EACH: _NUMBER},
-    "ports": {_EACH: [_NUMBER]},
-    "environment": [dict.fromkeys(("name", "value", "source"), _TEXT)],
-    "uses": [
-        {
-            **dict.fromkeys(("name", "plugin", "distribution", "version", "failurePolicy", "source"), _TEXT),
-            **dict.fromkeys(("roles", "pluginRoles", "secrets", "via", "capabilities"), _TEXTS),
-            "digest": (str, type(None)),
-            "parameters": _ANY,
-        }
-    ],
-    "steps": [{**dict.fromkeys(("phase", "failurePolicy", "script", "hook"), _TEXT), "use": _NUMBER}],
-    "command": {"script": _TEXT, "source": _TEXT, "nounset": _FLAG},
-    "services": [
-        {
-            **dict.fromkeys(("name", "script", "restart"), _TEXT),
-            **dict.fromkeys(("probe", "address"), (str, type(None))),
-            **dict.fromkeys(("readyWithin", "linger"), _SECONDS),
-            "use": _NUMBER,
-            "required": _FLAG,
-        }
-    ],
-    "mounts": [
-        {**dict.fromkeys(("path", "source", "kind", "subPath"), _TEXT), "use": _NUMBER, "readOnly": _FLAG}
-    ],
-    "exitRules": [{"use": _NUMBER, "rule": _ANY}],
-    "hold": _SECONDS,
-    "timeout": _SECONDS,
-    "warnings": _TEXTS,
-    "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
-    "permanentCodes": [_NUMBER],
-    "listedCodes": [_NUMBER],
-    "refused": _TEXTS,
-}
-"""The types in the document, as in its schema; missing fields are found when it is read."""
-
-
-def _check(value: Any, shape: Any, path: str) -> None:
-    """Raise `PlanError` for a value of the wrong type, and for a number that is negative or too large."""
-    if isinstance(shape, tuple):
-        if type(value) not in shape:
-            names = " or ".join(kind.__name__ for kind in shape)
-            raise PlanError(f"not a plan: {path}: expected {names}, found {type(value).__name__}")
-        if type(value) in _SECONDS and not 0 <= value < _MOST:
-            raise PlanError(f"not a plan: {path}: expected a number from 0 to {_MOST}, found another one")
-        return
-    if type(value) is not type(shape):
-        kind = type(shape).__name__
-        raise PlanError(f"not a plan: {path}: expected {kind}, found {type(value).__name__}")
-    if isinstance(shape, list):
-        for index, each in enumerate(value):
-            _check(each, shape[0], f"{path}[{index}]")
-    elif shape.get(_EACH) != _TEXT or not set(map(type, value.values())) <= {str}:  # many variables, quickly
-        for key, each in value.items():
-            if (inner := shape.get(key) or shape.get(_EACH)) is not None:
-                _check(each, inner, f"{path}.{key}" if path else key)
-
-
 def plans_to_json(plans: Sequence[Plan]) -> dict[str, Any]:
     """Return the JSON document of several plans of one job, with their shared variables once."""
     return {
-        "shared": plans[0].shared.to_json(),
+        "shared": to_json(plans[0].shared),
         "plans": [plan.to_json(whole=False) for plan in plans],
     }
 
 
-def _step_to_json(step: Step) -> dict[str, Any]:
-    document: dict[str, Any] = {"phase": step.phase, "use": step.use, "failurePolicy": step.failure_policy}
-    if step.script is not None:
-        document["script"] = step.script
-    if step.hook is not None:
-        document["hook"] = step.hook
-    return document
+def _with_use(planned: Service | Mount, use: int) -> dict[str, Any]:
+    """Return what a use has planned as a JSON object, with the index of the use after its name."""
+    name, *fields = to_json(planned).items()
+    return dict([name, ("use", use), *fields])
 
 
-def _service_to_json(planned: PlannedService) -> dict[str, Any]:
-    service = planned.service
-    return {
-        "name": service.name,
-        "use": planned.use,
-        "script": service.script,
-        "probe": service.probe,
-        "readyWithin": service.ready_within,
-        "restart": service.restart,
-        "required": service.required,
-        "address": service.address,
-        "linger": service.linger,
-    }
-
-
-def _service_from_json(document: Mapping[str, Any]) -> PlannedService:
-    fields = _without(_without(document, "use"), "readyWithin")
-    return PlannedService(document["use"], Service(ready_within=document["readyWithin"], **fields))
-
-
-def _mount_to_json(planned: PlannedMount) -> dict[str, Any]:
-    mount = planned.mount
-    return {
-        "path": mount.path,
-        "use": planned.use,
-        "source": mount.source,
-        "kind": mount.kind,
-        "subPath": mount.sub_path,
-        "readOnly": mount.read_only,
-    }
-
-
-def _mount_from_json(document: Mapping[str, Any]) -> PlannedMount:
-    path, source, kind = document["path"], document["source"], document["kind"]
-    mount = Mount(path, source, kind, document["subPath"], document["readOnly"])
-    return PlannedMount(document["use"], mount)
-
-
-def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name != key}
+def _use_and(kind: type[_T], document: Any) -> tuple[int, _T]:
+    """Parse the output of `_with_use`."""
+    fields = dict(document) if isinstance(document, dict) else {}
+    use = fields.pop("use", None)
+    if type(use) is not int or use < 0:
+        raise ValueError(f"use: expected the index of a use, found {use!r}")
+    return use, from_json(kind, fields)

@@ -129,7 +129,7 @@ def _frozen(name: str) -> AttributeError:
 
 
 class _DataclassFields:
-    """A descriptor that makes instances work as dataclasses, built only when it is read."""
+    """A descriptor that makes instances work as dataclasses; it is replaced by the fields when it is read."""
 
     def __get__(self, _instance: object, owner: Any) -> Any:
         import dataclasses  # noqa: PLC0415 - see the top
@@ -146,7 +146,8 @@ class _DataclassFields:
                     default_factory=factory, compare=value.compare, repr=value.show
                 )
         twin: Any = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body))
-        return twin.__dataclass_fields__
+        owner.__dataclass_fields__ = twin.__dataclass_fields__
+        return owner.__dataclass_fields__
 
 
 if TYPE_CHECKING:

@@ -45,6 +45,15 @@ def read_and_close(fd: int, most: int) -> bytes:
     return b"".join(parts)
 
 
+def read_file(path: str | Path, most: int) -> bytes:
+    """Read a file as `open_regular` opens it. Raises OSError, also if it is larger than `most` bytes."""
+    with open_regular(path) as opened:
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return data
+
+
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading, without blocking. Raises OSError, also for anything else.
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.task.plan import PEERS, Variable
+from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from dataclasses import dataclass as record
-else:
-    from pai_runtime.task.record import record
 
 NOT_CARRIED = {
     *("_", "SHLVL", "PWD", "OLDPWD", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "OPTIND"),
@@ -52,12 +49,9 @@ class Setting:
 class Variables:
     """The current environment variables of a task, each with its source."""
 
-    def __init__(self, image: Mapping[str, str], contributed: Iterable[Variable]) -> None:
-        self.environment: dict[str, str] = {}
-        self.sources: dict[str, str] = {}
-        self.update(image, IMAGE)
-        for variable in contributed:
-            self.update({variable.name: variable.value}, variable.source)
+    def __init__(self, image: Mapping[str, str]) -> None:
+        self.environment = dict(image)
+        self.sources = dict.fromkeys(image, IMAGE)
 
     def update(self, values: Mapping[str, str], source: str) -> None:
         """Set variables, all from one source."""
@@ -129,14 +123,15 @@ def _is_name(text: str) -> bool:
     return text.isascii() and text.isidentifier()
 
 
-def those_that_fit(variables: Iterable[Variable]) -> tuple[list[Variable], list[Variable]]:
-    """Split variables into those that the kernel can pass to a process, and those that are too large."""
-    fit: list[Variable] = []
-    left_out: list[Variable] = []
-    total = 0
-    for variable in variables:
-        size = _size(variable.name, variable.value)
-        total += size if variable.source == PEERS else 0
-        is_small = size <= LONGEST_STRING and (variable.source != PEERS or total <= MOST_PEERS)
-        (fit if is_small else left_out).append(variable)
-    return fit, left_out
+def those_that_fit(variables: Mapping[str, str], most: float = float("inf")) -> dict[str, str]:
+    """Return the variables that the kernel can pass to a process, in at most `most` bytes of all."""
+    names, values = "".join(variables), "".join(variables.values())
+    if _size(names, values) + 2 * len(variables) <= min(LONGEST_STRING, most):
+        return dict(variables)
+    fit: dict[str, str] = {}
+    for name, value in variables.items():
+        size = _size(name, value)
+        most -= size
+        if size <= LONGEST_STRING and most >= 0:
+            fit[name] = value
+    return fit

@@ -11,7 +11,7 @@ from pai_runtime.runs.interrupts import stop_signals
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.exit_codes import INTERRUPTED, MOST_CODE, killed_by
-from pai_runtime.task.stop_signals import ignore_stop_signals, on_stop_signals
+from pai_runtime.task.signals import ignore_stop_signals, on_stop_signals
 from pai_runtime.terminal.words import command_for
 
 _SHOW_EVERY: Final = 0.25

@@ -8,16 +8,15 @@ from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
-from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.text import shown_line, some
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     command_for,
     counts,
     failed_service,
-    over_request_line,
     shown_name,
-    some,
     tail,
+    usage_lines,
 )
 
 _LAST_LINES = 5
@@ -54,8 +53,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
     """Yield what was notable of tasks, however the job ended."""
-    if summary.over_request:
-        yield f"  {over_request_line(summary.over_request)}"
+    yield from (f"  {line}" for line in usage_lines(summary.usage))
     if summary.run.retries:
         yield f"  the job was restarted {_times(summary.run.retries)}"
     if summary.restarted:
@@ -67,9 +65,12 @@ def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
 def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:
     if found := [f"{each.name} at {each.address} in {each.task.name}" for each in services if each.address]:
         yield f"  services during the run: {some(found)}"
-    failed = [each for each in services if each.address is None]
-    for each in failed[:_MOST_NAMED]:
-        yield f"  {failed_service(reader, each.task, each.name, each.why)}"
+    failed: dict[tuple[str, str], list[str]] = {}
+    for each in services:
+        if each.address is None:
+            failed.setdefault((each.name, each.why), []).append(each.task.name)
+    for (name, why), tasks in list(failed.items())[:_MOST_NAMED]:
+        yield f"  {failed_service(reader, tasks, name, why)}"
     if len(failed) > _MOST_NAMED:
         yield f"  {counted(len(failed) - _MOST_NAMED, 'more service', 'more services')} failed"
 
@@ -90,6 +91,8 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
     if failure.beside_command:
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
         yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])
+    elif not failure.phrase:
+        yield from (f"  | {line}" for line in tail(reader, task, "user", _LAST_LINES))
     yield f"  its log: {command_for(reader, 'logs', task.name, *['--runtime'] * failure.beside_command)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"

@@ -15,7 +15,7 @@ from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.console import LinePrefix
 from pai_runtime.task.record import record
 from pai_runtime.terminal.output import flush, say, write_bytes
-from pai_runtime.terminal.words import some
+from pai_runtime.terminal.text import some
 
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25

@@ -7,7 +7,8 @@ from resource import RLIMIT_NOFILE, getrlimit
 from pai_runtime.runs.reader import LogReader, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.console import LinePrefix
-from pai_runtime.terminal.words import command_for, some
+from pai_runtime.terminal.text import some
+from pai_runtime.terminal.words import command_for
 
 _BYTES_A_TIME = 1024 * 1024
 _MOST_TOLD = 10

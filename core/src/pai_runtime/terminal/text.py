@@ -1,9 +1,12 @@
 """Output of programs, made safe to show on one line of a terminal."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pai_runtime.document.printable import printable
+
+MOST_NAMED = 10
+"""Names that a text lists, before it says how many more there are."""
 
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, but also moves of the cursor
@@ -83,3 +86,9 @@ def _between(text: str) -> list[tuple[int, int]]:
 
 def _printable(text: str) -> str:
     return "".join(each for each in text.expandtabs(_TAB) if each.isprintable())
+
+
+def some(texts: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Join at most `most` texts, and say how many more there are."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.runs.usage import Usage
 from pai_runtime.task.runtime_log import text_of
-from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.text import MOST_NAMED, shown_line, some
 from pai_runtime.terminal.times import clock, time_span
 
 _KEPT = {
@@ -21,7 +21,6 @@ _KEPT = {
 }
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
 _TAIL_BYTES = 4096
-_MOST_NAMED = 10
 _MOST_NAMED_WITH_NOTE = 3
 _LONGEST_PHASE = 50
 
@@ -122,23 +121,21 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
     for task in tasks:
         if task.note:
             noted.setdefault(task.note, []).append(task.name)
-    for note, names in list(noted.items())[:_MOST_NAMED]:
+    for note, names in list(noted.items())[:MOST_NAMED]:
         yield f"{some(names, _MOST_NAMED_WITH_NOTE)}: {note}"
-    if len(noted) > _MOST_NAMED:
-        yield f"and so on for {counted(len(noted) - _MOST_NAMED, 'more reason', 'more reasons')}"
+    if len(noted) > MOST_NAMED:
+        yield f"and so on for {counted(len(noted) - MOST_NAMED, 'more reason', 'more reasons')}"
 
 
-def over_request_line(tasks: Sequence[tuple[RunTask, Usage]]) -> str:
-    """Say which tasks took more memory than they request."""
-    peaks = [f"{task.name} {usage.memory_peak} MB of {usage.memory}" for task, usage in tasks]
-    what = "a cluster would have ended it" if len(tasks) == 1 else "a cluster would have ended them"
-    return f"peak of memory above memoryMB: {some(peaks)}; {what}"
-
-
-def some(texts: Sequence[str], most: int = _MOST_NAMED) -> str:
-    """Join at most `most` texts, and say how many more there are."""
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+def usage_lines(tasks: Iterable[tuple[RunTask, Usage]]) -> Iterator[str]:
+    """Yield which tasks took more memory than they request, and how much of GPUs' memory tasks took."""
+    used = list(tasks)
+    if over := [(task, usage) for task, usage in used if usage.is_over]:
+        peaks = [f"{task.name} {usage.memory_peak} MB of {usage.memory}" for task, usage in over]
+        what = "a cluster would have ended it" if len(over) == 1 else "a cluster would have ended them"
+        yield f"peak of memory above memoryMB: {some(peaks)}; {what}"
+    if peaks := [f"{task.name} {usage.gpu_memory_peak} MB" for task, usage in used if usage.gpu_memory_peak]:
+        yield f"peak of GPU memory: {some(peaks)}"
 
 
 def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -> Iterator[str]:
@@ -146,13 +143,13 @@ def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -
     if progress is not None:
         yield from (f"{task.name} serves {name} at {at}" for name, at in progress.addresses.items())
         for name, why in progress.failed_services.items():
-            yield failed_service(reader, task, name, why)
+            yield failed_service(reader, [task.name], name, why)
 
 
-def failed_service(reader: RunReader, task: RunTask, name: str, why: str) -> str:
-    """Say why a service of a task failed, and where its output is."""
-    log = command_for(reader, "logs", task.name, "--runtime")
-    return f"service '{name}' of {task.name} failed: {why}; its output: {log}"
+def failed_service(reader: RunReader, tasks: Sequence[str], name: str, why: str) -> str:
+    """Say why a service failed in the tasks of these names, and where the output of the first one is."""
+    log = command_for(reader, "logs", tasks[0], "--runtime")
+    return f"service '{name}' of {some(tasks)} failed: {why}; its output: {log}"
 
 
 def kept(reader: RunReader, task: RunTask, progress: Progress | None) -> str | None:

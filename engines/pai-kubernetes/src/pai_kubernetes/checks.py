@@ -4,17 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
-from pai_kubernetes.plain import Severity, TaskName
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.roles import MOST_TASKS
-from pai_runtime.document.value import walk
+from pai_pod.engine import task_images
 from pai_runtime.engine import InvalidInput, Job, Location, Plan, Problems, TaskRole
-from pai_runtime.engine.messages import listed
+from pai_runtime.engine.jobs import UseRecord, use_location
+from pai_runtime.engine.messages import Severity, listed
+from pai_runtime.engine.records import TaskName
 from pai_runtime.plugin import Mount
-from pai_runtime.task.plan import UseRecord
 
 _MOST_ROLES_IN_QUEUE: Final = 8
 """Maximum for any version of Kueue: with more, older ones silently make no Workload."""
@@ -127,7 +126,7 @@ def _check_mounts(
     for role, mount, use in _mounts(plans):
         known = mount.source in profile.storages
         if mount.kind == "storage" and not known:
-            where = _asked_at(job, role, use, mount.source)
+            where = use_location(job, role, use, mount.source)
             _report_unknown_storage(mount.source, use, where, profile, problems)
         options = use.parameters.get("options")
         if mount.kind == "nfs" and not known and options:
@@ -135,7 +134,7 @@ def _check_mounts(
                 "mount options have no effect: the nodes mount the export with their own; an operator can"
                 " make it a storage by a PersistentVolume with mountOptions"
             )
-            at_options = _asked_at(job, role, use, str(options))
+            at_options = use_location(job, role, use, str(options))
             problems.add(at_options.problem("no-effect", message, severity="warning"))
 
 
@@ -164,19 +163,6 @@ def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRec
             if key not in seen:
                 seen.add(key)
                 yield role, mount, use
-
-
-def _asked_at(job: Job, role: str, use: UseRecord, text: str) -> Location:
-    """Return the location in the job that requests a mount: of this text in the use, else of the use."""
-    uses = job.uses[role].uses if role in job.uses else ()
-    found = next((each for each in uses if each.name == use.name and str(each.position) == use.source), None)
-    if found is None:
-        return Location(job.position, job.position, f"use '{use.name}'")
-    for value in found.fields.values():
-        for path, node in walk(value.node):
-            if node.data == text:
-                return value.at(path)
-    return found.locate(())
 
 
 def _check_extras(job: Job, problems: Problems) -> None:

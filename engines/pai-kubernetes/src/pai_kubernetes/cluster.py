@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.api.client import Api
-from pai_kubernetes.api.hidden import hide
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
 from pai_kubernetes.checks import check, check_counts
 from pai_kubernetes.cluster_checks import check_cluster
+from pai_kubernetes.labels import MOST_PROVENANCE
 from pai_kubernetes.manifests.objects import RenderedRun, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
+from pai_kubernetes.manifests.provenance import provenance_text
 from pai_kubernetes.manifests.text import manifest_text
 from pai_kubernetes.names import run_name
-from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
@@ -36,12 +36,12 @@ from pai_runtime.engine import (
     Profile,
     Rendered,
     Run,
-    RunFolder,
     RunRequest,
     Unreadable,
 )
-from pai_runtime.engine.jobs import secret_values
-from pai_runtime.task.paths import VOLUME
+from pai_runtime.engine.keeping import RunFolder
+from pai_runtime.engine.messages import size_text
+from pai_runtime.engine.records import TaskName
 
 _NO_SUFFIX = "0" * 8
 """The suffix of the name under which a run is checked, and from whose content its name is made."""
@@ -50,7 +50,7 @@ _CANNOT: Final = {
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
     "--timeout": "set extras.timeout in the job, such as 2h",
     "--isolation": "each task has a container of its own",
-    "--env": "give values by --set, or as secrets of the job",
+    "--env": "give the value, too, as in --env NAME=VALUE; or use secrets of the job",
     "--storage": "the storages of a cluster are in its engine profile",
     "--storage-config": "the storages of a cluster are in its engine profile",
 }
@@ -62,6 +62,7 @@ class KubernetesCluster(Engine):
     """The cluster of a profile; it is contacted, and a kubeconfig read, only when needed."""
 
     cannot = _CANNOT
+    keeps_provenance = True
 
     def __init__(self, profile: Profile) -> None:
         self.profile = read_profile(profile)
@@ -78,13 +79,16 @@ class KubernetesCluster(Engine):
 
     def open_run(self, name: str, keep: Path | None = None) -> Reader:
         """Return the run of this name; what is read of it while it is followed goes to `keep`, if given."""
-        context = ["--context", self.profile.context] if self.profile.context else []
-        file = ["--kubeconfig", self.profile.kubeconfig] if self.profile.kubeconfig else []
-        return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context], keep=keep)
+        return Reader(self.api, name, self.profile.name, keep=keep, output=self.profile.output)
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
         """Return all runs in the namespace, newest first. Raises `ClusterError`."""
-        return [(self.open_run(name), run) for name, run in self._runs.read().items()]
+        found = self._runs.read()
+        return [(self._listed(name), run) for name, run in found.items()]
+
+    def _listed(self, name: str) -> Reader:
+        came_from, output = self._runs.provenance[name], self.profile.output
+        return Reader(self.api, name, self.profile.name, output=output, provenance=came_from)
 
     @cached_property
     def _runs(self) -> Runs:
@@ -109,10 +113,9 @@ class NewKubernetesRun(NewRun):
         """
         check_counts(job)
         self._job = job
-        hide(secret_values(job.secrets).values())
         name = run_name(job.name, _NO_SUFFIX)
         peers = run_peers(job, name, run_roles(job, name), self._request.user)
-        return peers_placement(job, peers, {}, VOLUME)
+        return peers_placement(job, peers)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what this cluster, or Kubernetes in general, cannot give to the job."""
@@ -145,6 +148,9 @@ class NewKubernetesRun(NewRun):
             found = self._render(plans, secrets, run_name(self._job.name, suffix))
             return Manifests(found.objects, found.secrets)
 
+        if self._request.provenance and not provenance_text(self._request, plans.values()):
+            most = size_text(MOST_PROVENANCE)
+            self._request.say(f"note: what produces the run takes more than {most}, and is not kept with it")
         out = self._request.out
         folder = RunFolder(self._job.name, out) if out is not None else None
         try:

@@ -27,6 +27,14 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class Output:
+    """The storage on which the output of tasks is kept, and where this machine has it; empty: nowhere."""
+
+    storage: Storage
+    mounted_at: str = ""
+
+
+@dataclass(frozen=True)
 class VirtualCluster:
     """The meaning of a virtual cluster: a local queue of Kueue, and the priority and placement of its pods.
 
@@ -75,3 +83,4 @@ class KubernetesProfile:
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: Sequence[str] = ()
     ttl: int | None = None
+    output: Output | None = None

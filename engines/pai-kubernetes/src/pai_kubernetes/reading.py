@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
+from pai_kubernetes.profile import KubernetesProfile, Output, SkuType, Storage, VirtualCluster
 from pai_pod.engine import BadReference, parse_reference
-from pai_runtime.document.configuration_files import written_path
-from pai_runtime.document.schemas import package_schema
-from pai_runtime.engine import Problems, Profile, Value, check_value
-from pai_runtime.job.reading import mapping, text
+from pai_runtime.engine import Problems, Profile, Value
+from pai_runtime.engine.documents import check_value, package_schema, written_path
 
 _KINDS: Final = ("claim", "nfs", "hostPath")
 _GPU: Final = "nvidia.com/gpu"
@@ -20,27 +18,29 @@ def read_profile(profile: Profile) -> KubernetesProfile:
     check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
     problems.check()
     _check_image(root.get("runtimeImage"), problems)
-    gpu_resource = text(root, "gpuResource") or _GPU
+    gpu_resource = _text(root, "gpuResource") or _GPU
     storages = {str(each.key): _storage(each, problems) for each in _items(root, "storages")}
     clusters = {str(each.key): _virtual_cluster(each, problems) for each in _items(root, "virtualClusters")}
     sku_types = {str(each.key): _sku_type(each, gpu_resource) for each in _items(root, "skuTypes")}
+    output = _output(root.get("output"), storages, problems)
     problems.check()
     kubeconfig = root.get("kubeconfig")
     return KubernetesProfile(
         name=profile.name,
-        runtime_image=text(root, "runtimeImage"),
+        runtime_image=_text(root, "runtimeImage"),
         delivery=root.data.get("delivery", "copy"),
-        context=text(root, "context"),
+        context=_text(root, "context"),
         kubeconfig=str(written_path(kubeconfig)) if kubeconfig else "",
-        namespace=text(root, "namespace"),
+        namespace=_text(root, "namespace"),
         storages=storages,
         virtual_clusters=clusters if root.get("virtualClusters") else None,
         gpu_resource=gpu_resource,
         sku_types=sku_types,
         runtime_image_at=root.at(("runtimeImage",)),
-        image_pull_policy=text(root, "imagePullPolicy") or "IfNotPresent",
+        image_pull_policy=_text(root, "imagePullPolicy") or "IfNotPresent",
         image_pull_secrets=root.data.get("imagePullSecrets", ()),
         ttl=root.data.get("ttlSecondsAfterFinished"),
+        output=output,
     )
 
 
@@ -57,16 +57,36 @@ def _storage(value: Value, problems: Problems) -> Storage:
         expected, found = "one of claim, nfs and hostPath", " and ".join(kinds) or "none of them"
         message = f"expected {expected}, found {found}"
         problems.add(value.problem("wrong-storage", message, found=found, expected=expected))
-    export = mapping(value, "nfs")
+    export = value.get("nfs") or value
     return Storage(
         name=str(value.key),
-        claim=text(value, "claim"),
-        nfs_server=text(export, "server"),
-        nfs_path=text(export, "path"),
-        host_path=text(value, "hostPath"),
-        sub_path=text(value, "subPath"),
+        claim=_text(value, "claim"),
+        nfs_server=_text(export, "server"),
+        nfs_path=_text(export, "path"),
+        host_path=_text(value, "hostPath"),
+        sub_path=_text(value, "subPath"),
         read_only=value.data.get("readOnly", False),
     )
+
+
+def _output(value: Value | None, storages: Mapping[str, Storage], problems: Problems) -> Output | None:
+    if value is None:
+        return None
+    name = _text(value, "storage")
+    storage = storages.get(name)
+    fault = ""
+    if storage is None:
+        fault = "the profile has no such storage"
+    elif storage.read_only:
+        fault = "it is read-only; tasks could not leave their output there"
+    elif "%" in storage.sub_path:
+        fault = "its subPath is not the same for all jobs; expected one without %USER and %JOB"
+    if storage is None or fault:
+        at = value.get("storage") or value
+        meant = problems.suggestions.near_miss(name, storages) if storage is None else None
+        problems.add(at.problem("wrong-output", fault, found=name, suggestion=meant))
+        return None
+    return Output(storage, _text(value, "mountedAt"))
 
 
 def _virtual_cluster(value: Value, problems: Problems) -> VirtualCluster:
@@ -91,5 +111,10 @@ def _sku_type(value: Value, gpu_resource: str) -> SkuType:
 
 
 def _items(root: Value, key: str) -> list[Value]:
-    found = mapping(root, key)
+    found = root.get(key)
     return list(found.values()) if found else []
+
+
+def _text(value: Value, key: str) -> str:
+    found: str = value.data.get(key) or ""
+    return found

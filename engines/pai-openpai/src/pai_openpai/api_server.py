@@ -1,25 +1,23 @@
 """A small client of the Kubernetes API, which reads one object with a pod's credentials.
 
 The official client does the same; its import alone takes almost three times as long (./dev bench kubernetes).
+Pods without a Framework load this module, but no client.
 """
 
 from __future__ import annotations
 
-import ssl
 from contextlib import closing
-from http.client import responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import NoAnswer
-from pai_runtime.network.client import Bounds, Client, HttpRequest
-from pai_runtime.network.tls import client_context
 from pai_runtime.task import fast_json, paths
 from pai_runtime.task.regular_file import open_regular
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
 
     from pai_runtime.network.answer import Answer
@@ -61,6 +59,8 @@ def get_object(
     without any login, ``KUBE_APISERVER_ADDRESS``. Token and certificates are read again each time, since they
     rotate. `left` returns the seconds left for the request. Proxies are not used.
     """
+    from pai_runtime.network.client import Bounds, Client, HttpRequest  # noqa: PLC0415 - see the top
+
     token = _token(service_account / "token")
     address = _address(environment, has_token=token is not None)
     headers = {"Accept": "application/json", "User-Agent": "pai-runtime"}
@@ -125,6 +125,8 @@ def _parsed(variable: str, value: str) -> str:
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:
+    from pai_runtime.network.tls import client_context  # noqa: PLC0415 - as above
+
     try:
         return client_context(certificates)
     except OSError as error:
@@ -132,6 +134,8 @@ def _context(certificates: Path | None) -> ssl.SSLContext:
 
 
 def _refusal(address: str, answer: Answer, token: str | None) -> ApiError:
+    from http.client import responses  # noqa: PLC0415 - as above
+
     status = answer.status
     phrase = f"{status} {responses.get(status, '')}".strip()
     return ApiError(

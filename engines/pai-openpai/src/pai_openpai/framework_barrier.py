@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pai_openpai.api_server import SERVICE_ACCOUNT, ApiError, get_object
 from pai_openpai.framework import read_framework
-from pai_openpai.framework_job import FRAMEWORK_FILE, FrameworkJob, framework_uid
+from pai_openpai.framework_job import FRAMEWORK_FILE, FrameworkJob, framework_uid, without_framework
 from pai_pod.errors import BarrierFailed, InitFailed
 from pai_pod.steps import Pod
 from pai_runtime.document.printable import printable
@@ -149,6 +149,9 @@ class _Look:
         return f"{len(waiting)}{of} tasks have no address yet: {printable(names)}{more}"
 
 
+skipped = without_framework
+
+
 def run(pod: Pod) -> FrameworkJob:
     """Get the Framework object, once all tasks have an address if they start together."""
     framework: Framework | None = None
@@ -163,4 +166,4 @@ def run(pod: Pod) -> FrameworkJob:
     except BarrierFailed as error:
         raise InitFailed(error.code, str(error)) from None
     pod.init.write(FRAMEWORK_FILE, document.decode("utf-8", "replace"), sync=False)
-    return FrameworkJob(framework or read_framework(document, framework_uid(pod)))
+    return FrameworkJob(framework or read_framework(document, framework_uid(pod)), pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pai_openpai.framework import BadFramework
 from pai_pod.addresses import pod_address
-from pai_pod.placement import UnknownTask, own_task, told_placement
+from pai_pod.placement import INDEX, ROLE, UnknownTask, own_task, told_placement
 from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.plan.environment import TaskPlace
 from pai_runtime.task.names import framework_name
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
     from pai_openpai.framework import Framework, FrameworkRole, FrameworkTask
     from pai_runtime.job.model import Job, TaskRole
-    from pai_runtime.plan.environment import Placement
+    from pai_runtime.plan.environment import Placement, TaskName
+
+
+def framework_task(job: Job, environment: Mapping[str, str]) -> TaskName:
+    """Return the task that this pod is, as FrameworkController says it. Raises `UnknownTask`."""
+    return own_task(job, environment, ("FC_TASKROLE_NAME", *ROLE), ("FC_TASK_INDEX", *INDEX))
 
 
 def framework_placement(
@@ -31,7 +36,7 @@ def framework_placement(
     Unknown values of other tasks are left out; a pod knows its own UID and address. Raises `BadFramework` if
     the object is not one of this job.
     """
-    own = own_task(job, environment)
+    own = framework_task(job, environment)
     places = {}
     for role, of_framework in _pairs(framework, job):
         for index, task in enumerate(of_framework.tasks):

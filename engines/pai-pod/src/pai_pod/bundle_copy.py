@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pai_runtime.task.bundle import CONTENTS
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.paths import BUNDLE, LAUNCHER
-from pai_runtime.task.stop_signals import STOP_SIGNALS
+from pai_runtime.task.signals import STOP_SIGNALS
 
 # With pathlib, copying thousands of files would take twice as long.
 # ruff: noqa: PTH101, PTH102, PTH115, PTH116, PTH119, PTH211
+
+CONTENTS: Final = "bundle.json"
+"""The name of the file in the bundle that lists its content."""
 
 _BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (BUNDLE, LAUNCHER))
 _ASIDE: Final = ".bundle.part"

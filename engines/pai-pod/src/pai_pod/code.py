@@ -1,30 +1,39 @@
 """The code of a job in a pod: an archive that the engine has packed, unpacked where the task starts.
 
-The engine made it, and yet nothing in it is trusted: what it unpacks to is bounded, it has files, directories
-and symbolic links only, each below its directory and made once, and none of the links is followed.
+The archive comes in parts, none larger than a ConfigMap can be. It is unpacked only if the whole has the
+digest that the engine gave to the pod. The engine made it, and yet nothing in it is trusted: what it unpacks
+to is bounded, it has files, directories and symbolic links only, each below its directory and made once, and
+none of the links is followed.
 """
 
 import gzip
+import io
 import os
 import tarfile
 import zlib
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from pai_pod.config_files import find_file
-from pai_pod.directories import Directories
 from pai_pod.errors import InitFailed
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
 from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.regular_file import open_regular
+from pai_runtime.task.regular_file import read_file
 
 ARCHIVE: Final = "code.tar.gz"
+"""The name of each part of the archive, in the directory of its number."""
+DIGEST_VARIABLE: Final = "PAI_CODE_DIGEST"
+"""The variable of the init container with the digest of the archive; unset if the job has no code."""
 CODE: Final = "code"
 """The directory of the code on the pod volume, in which the task container starts."""
 
+MOST_PART: Final = 1024 * 1024
+"""Maximum bytes of a part, which are those of a ConfigMap."""
+MOST_PARTS: Final = 8
+"""Maximum number of parts: as long as the run is there, so are they, in etcd and the API server's memory."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of all files of an archive, which comes in a ConfigMap of at most 1 MiB."""
+"""Maximum size of all files of an archive."""
 MOST_ENTRIES: Final = 50_000
 """Maximum number of files, directories and links; empty ones take very little of an archive."""
 _MOST_AROUND: Final = 64 * 1024
@@ -39,25 +48,47 @@ class _BadArchive(ValueError):
     """The exception for an invalid archive; the text says what is wrong."""
 
 
-def given_code(directories: Directories) -> Path | None:
+def code_digest(archive: bytes) -> str:
+    """Return the digest by which a pod knows its archive."""
+    return f"sha256:{sha256(archive).hexdigest()}"
+
+
+def given_code(parts: Path, digest: str, volume: Path) -> Path | None:
     """Unpack the job's code on the volume, and return its directory; None if the pod has none.
 
-    Raises as `unpack_code`.
+    `parts` is the directory that has one for each part, named by its number. Raises as `unpack_code`, and
+    `InitFailed` for parts that are not the archive with the digest.
     """
-    archive = find_file((directories.packed_code,), ARCHIVE)
-    if archive is None:
+    archive = _joined(parts)
+    if not archive and not digest:
         return None
-    with Folder.at(directories.volume) as volume, volume.folder(CODE, make=True) as code:
+    if (found := code_digest(archive)) != digest:
+        raise InitFailed(
+            1,
+            f"{parts}: expected code with the digest in {DIGEST_VARIABLE},"
+            f" {printable(digest) or 'which is unset'}, found {found}: a part is missing or was changed",
+        )
+    with Folder.at(volume) as opened, opened.folder(CODE, make=True) as code:
         unpack_code(archive, code)
-    return directories.volume / CODE
+    return volume / CODE
 
 
-def unpack_code(archive: Path, to: Folder) -> None:
+def _joined(parts: Path) -> bytes:
+    """Return the archive up to the first missing part; empty if there is none. Raises OSError."""
+    found: list[bytes] = []
+    for number in range(MOST_PARTS):
+        try:
+            found.append(read_file(parts / str(number) / ARCHIVE, MOST_PART))
+        except FileNotFoundError:
+            break
+    return b"".join(found)
+
+
+def unpack_code(archive: bytes, to: Folder) -> None:
     """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails."""
     try:
         with (
-            open_regular(archive) as packed,
-            _Bounded(fileobj=packed) as stream,
+            _Bounded(fileobj=io.BytesIO(archive)) as stream,
             tarfile.open(fileobj=stream, mode="r|") as opened,
         ):
             left, made = MOST_BYTES, {""}
@@ -70,7 +101,7 @@ def unpack_code(archive: Path, to: Folder) -> None:
             _read_end(opened, stream)
     except (_BadArchive, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InitFailed(
-            1, f"{archive}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
+            1, f"{ARCHIVE}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
         ) from None
 
 

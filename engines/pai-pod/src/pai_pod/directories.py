@@ -29,7 +29,7 @@ class Directories:
 
     `runtime` is the task's directory, `init` the working directory of init plugins that are commands, `logs`
     that of this pod's logs. `config` and the others are mounted by the platform, if it has anything for them;
-    `packed_code` contains the job's code in an archive.
+    `packed_code` contains the parts of an archive of the job's code.
     """
 
     volume: Path
@@ -80,6 +80,7 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
             raise BadDirectory(f"{variable}: expected an absolute path without '..', found {str(path)!r}")
         return path
 
+    # OpenPAI mounts the logs of a node, and looks there by this UID; no step can say so, as each logs there.
     uid = environment.get("FC_POD_UID") or _NO_UID
     if not _UID.fullmatch(uid):
         raise BadDirectory(f"FC_POD_UID: expected letters, digits and '-', found {uid[:100]!r}")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import sys
 
+from pai_pod.entering import ENTER, enter
 from pai_pod.handover import Handover, take_over
+from pai_pod.launcher_environment import image_environment
 from pai_runtime.supervisor.spawning import has_null, open_standard_streams
 from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.bundle import OWN_VARIABLES, image_environment
+from pai_runtime.task.bundle import OWN_VARIABLES
 from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
@@ -20,17 +22,13 @@ from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
 from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
-from pai_runtime.task.stop_signals import STOP_SIGNALS
+from pai_runtime.task.record import replace
+from pai_runtime.task.session_socket import listen
+from pai_runtime.task.signals import STOP_SIGNALS, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Mapping
-    from dataclasses import replace
-else:
-    import _signal as signal
-
-    from pai_runtime.task.record import replace
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
 """The variable that names the task's folder if it is not at the platform's default path."""
@@ -40,7 +38,13 @@ RUNTIME_DIR = "PAI_RUNTIME_DIR"
 
 
 def main() -> int:
-    """Run the task, and return its exit code."""
+    """Run the task, and return its exit code; with an argument, enter the task that runs."""
+    if sys.argv[1:2] == [ENTER]:
+        return enter(_task_folder(image_environment(os.environ)), sys.argv[2], sys.argv[3:])
+    return _run()
+
+
+def _run() -> int:
     # Kept until the supervisor listens: the first process of a container ignores what it has no handler for.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
@@ -51,9 +55,8 @@ def main() -> int:
         phases="rest",
         work=_working_directory(),
         umask=umask,
-        rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
     )
-    path = os.environ.get(RUNTIME_DIR) or TASK_FOLDER
+    path = _task_folder(os.environ)
     try:
         folder = Folder.at(path)
     except OSError as error:
@@ -71,12 +74,20 @@ def main() -> int:
         return _start_again(folder, options)
     except (OSError, ValueError) as error:
         return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
-    options = _with_handover(options, handover)
+    # Only its user can get to the directory of a local run, and may be another one in the container.
+    sessions = listen(folder, 0o666 if handover.options else 0o600)
+    options = replace(_with_handover(options, handover), sessions_fd=sessions)
     if not has_null():
         return _cannot_run(
             folder, "/dev/null cannot be used in this container, and the runtime needs it", options
         )
+    if handover.options:
+        options = _on_this_machine(options, handover.options)
     return supervise(folder, options)
+
+
+def _task_folder(environment: Mapping[str, str]) -> str:
+    return environment.get(RUNTIME_DIR) or TASK_FOLDER
 
 
 def _take_back(environment: Mapping[str, str]) -> None:
@@ -100,10 +111,26 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
     return replace(
         options,
         logs=handover.logs,
+        rotation=Rotation(tai64n=handover.has_tai64n_names),
         secrets_fd=secrets.fd,
         hook_argv=hook_argv(),
         certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
         tools=TOOLS,
+    )
+
+
+def _on_this_machine(options: LaunchOptions, given: str) -> LaunchOptions:
+    """Return the options of a container that is no pod's, with those that its engine has `given`."""
+    own = LaunchOptions.from_argument(given)
+    null = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    return replace(
+        options,
+        timeout=own.timeout,
+        variables=own.variables,
+        termination_log=None,
     )
 
 

@@ -4,6 +4,7 @@ They have no access to the Kubernetes API: the job, what the command line change
 reach each other come in a ConfigMap, and which pod it is comes by the downward API.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,8 +13,10 @@ from pai_pod.config_files import find_file, read_text
 from pai_pod.directories import Directories
 from pai_pod.peers import FILE, Peers
 from pai_pod.placement import UnknownTask
+from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
+from pai_runtime.job.without_secrets import JobFile
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.fast_json import loads
@@ -25,6 +28,21 @@ OVERRIDES_FILE: Final = "overrides.json"
 
 _MOST_DIGITS = 9
 _Read = TypeVar("_Read")
+
+
+def run_files(peers: Peers, job: JobFile, overrides: Overrides, definitions: str) -> dict[str, str]:
+    """Return the configuration of a run: texts by the names of their files, without any value of a secret.
+
+    A job that contains one is to be among the secrets, as `JOB_FILE`. `definitions` is a lock file, or empty.
+    """
+    files = {FILE: _json(peers.to_json())}
+    if not job.is_secret:
+        files[JOB_FILE] = job.text
+    if overrides != NO_OVERRIDES:
+        files[OVERRIDES_FILE] = _json(overrides.to_json())
+    if definitions:
+        files[RESOLVED] = definitions
+    return files
 
 
 def given_peers(directories: Directories) -> Peers | None:
@@ -68,6 +86,10 @@ def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]
     )
     found = attempt_variables(peers.framework, *own, attempt)
     return tuple(Variable(name, value, PLATFORM) for name, value in found.items())
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, indent=1) + "\n"
 
 
 def _given(directories: Directories, name: str, read: Callable[[Any], _Read]) -> _Read | None:

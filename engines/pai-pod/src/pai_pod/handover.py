@@ -11,17 +11,14 @@ import os
 from pai_pod.own_copy import make_own
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import PRIVATE
+from pai_runtime.task.record import field, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import dataclass as record
-    from dataclasses import field
     from typing import Any
 
     from pai_runtime.task.folder import Folder
-else:
-    from pai_runtime.task.record import field, record
 
 NAME = f"{PRIVATE}/secrets.json"
 
@@ -30,16 +27,29 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 @record(frozen=True)
 class Handover:
-    """The content of the handover: the directory of the task's logs, and secret values by their paths."""
+    """The content of the handover: the directory of the task's logs, and secret values by their paths.
+
+    With `has_tai64n_names`, earlier files of the logs are to be named as by multilog. `options` are launch
+    options, as JSON, where the container is one of a local run and not of a pod: its logs are then shown from
+    their files, and programs are run in it from outside.
+    """
 
     logs: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_tai64n_names: bool = False
+    options: str = ""
 
 
 def hand_over(folder: Folder, handover: Handover) -> None:
     """Write the handover to the task's folder, readable for any user. Raises OSError."""
     folder.make(PRIVATE)
-    folder.write(NAME, dumps({"logs": handover.logs, "secrets": dict(handover.secrets)}), mode=0o600)
+    document = {
+        "logs": handover.logs,
+        "secrets": dict(handover.secrets),
+        "tai64n": handover.has_tai64n_names,
+        "options": handover.options,
+    }
+    folder.write(NAME, dumps(document), mode=0o600)
     # The volume is this pod's alone, and the user of the task's image may be any.
     with folder.folder(PRIVATE) as private:
         os.chmod(private.descriptor, 0o777)  # noqa: S103 - see above
@@ -64,17 +74,18 @@ def take_over(folder: Folder) -> Handover:
         document = None
     if not _is_handover(document):
         raise ValueError(f"{folder.where}/{NAME} is not what the init container writes")
-    return Handover(document["logs"], document["secrets"])
+    return Handover(document["logs"], document["secrets"], document["tai64n"], document["options"])
 
 
 def _is_handover(document: Any) -> bool:
-    if not isinstance(document, dict) or document.keys() != {"logs", "secrets"}:
+    if not isinstance(document, dict) or document.keys() != {"logs", "secrets", "tai64n", "options"}:
         return False
     logs, secrets = document["logs"], document["secrets"]
     return (
-        _is_text(logs)
+        all(map(_is_text, (logs, document["options"])))
         and logs.startswith("/")
         and "\0" not in logs
+        and isinstance(document["tai64n"], bool)
         and isinstance(secrets, dict)
         and all(_is_text(each) for each in (*secrets, *secrets.values()))
     )

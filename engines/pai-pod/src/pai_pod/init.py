@@ -139,7 +139,8 @@ def _init(
                 f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
         command = given.command if given else None
-        hand_over_task(pod, task.draft.plan(command, left_variables(pod)), loaded.secrets)
+        plan = task.draft.plan(command, left_variables(pod))
+        hand_over_task(pod, plan, loaded.secrets, made.platform)
         place_bundle()
         log.say("init has succeeded: the task can start")
 

@@ -21,7 +21,7 @@ HOOK: Final = "pai_init_container"
 class InitPlugin:
     """One init plugin: a step (`pai_pod.init_steps`) by name, a `command`, or an installed plugin.
 
-    `label` is its name in messages.
+    `label` is its name in messages. `is_usual` means that nobody has asked for it.
     """
 
     name: str
@@ -29,6 +29,7 @@ class InitPlugin:
     command: str | None = None
     plugin: Plugin | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_usual: bool = False
 
 
 def read_init_plugins(
@@ -41,7 +42,7 @@ def read_init_plugins(
     root = given_document(environment, "INIT_CONFIG", directories, "init_plugins.yaml")
     if root is None:
         usual = USUAL_WITH_PEERS if has_peers else USUAL
-        return [InitPlugin(name, f"init plugin '{name}'") for name in usual]
+        return [InitPlugin(name, f"init plugin '{name}'", is_usual=True) for name in usual]
     problems = Problems()
     check_value(root, package_schema("pai_pod", "init-plugins.schema.json"), problems)
     problems.check()

@@ -17,7 +17,7 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile, hand_over_script
-from pai_runtime.task.stop_signals import STOP_SIGNALS
+from pai_runtime.task.signals import STOP_SIGNALS
 
 
 def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> None:

@@ -1,7 +1,8 @@
 """Where the init steps are: those of this distribution, and those that others bring by entry points."""
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from pai_pod.errors import InitFailed
 from pai_pod.made import Made
@@ -30,7 +31,7 @@ _OWN: Final = {
 """The steps of this distribution: their names, and their modules in `pai_pod.steps`."""
 
 OF_FRAMEWORKS: Final = {"frameworkBarrier": "pai-openpai", "frameworkParser": "pai-openpai"}
-"""The steps of FrameworkController's pods, skipped in others, and the distribution that brings them."""
+"""The steps of FrameworkController's pods, and the distribution that brings them."""
 
 BUILT_IN: Final = (*OF_FRAMEWORKS, *_OWN)
 """The names of the steps that come with the runtime."""
@@ -69,28 +70,48 @@ def brought_step(name: str, host: Host) -> BroughtStep | None:
     return None
 
 
-def run_step(name: str, pod: Pod, made: Made) -> Made:
-    """Run the step of this name, and return the results with its own. Raises `InitFailed`."""
+@record(frozen=True)
+class Step:
+    """A step to be run, with the plugin that brings it; None for one of this distribution."""
+
+    name: str
+    module: Any
+    plugin: Plugin | None = None
+
+    def skipped(self, pod: Pod) -> str:
+        """Return why the step is skipped in this pod; empty if it is not. Raises `InitFailed`."""
+        skipped = getattr(self.module, "skipped", None)
+        why = self._call(lambda: skipped(pod), pod) if skipped else None
+        return str(why) if why else ""
+
+    def run(self, pod: Pod, made: Made) -> Made:
+        """Run the step, and return the results with its own. Raises `InitFailed`."""
+        run = self.module.run
+        return made.after(self._call(lambda: run(pod, *made.arguments(run)), pod))
+
+    def _call(self, call: Callable[[], object], pod: Pod) -> object:
+        if self.plugin is None:
+            return call()
+        try:
+            with blamed(self.plugin, f"init step {self.name}", InitFailed, InvalidInput, OSError):
+                return call()
+        except PluginError as error:
+            raise InitFailed(INIT_FAILED, str(error)) from None
+        finally:
+            pod.log.pass_on()
+
+
+def find_step(name: str, host: Host) -> Step:
+    """Return the step of this name, imported. Raises `InitFailed`, or `Unavailable` if there is none."""
     if name in _OWN:
-        run = import_module(f"pai_pod.steps.{_OWN[name]}").run
-        return made.after(run(pod, *made.arguments(run)))
-    try:
-        step = brought_step(name, pod.host)
-    except Unavailable as error:
-        raise InitFailed(INIT_FAILED, str(error)) from None
+        return Step(name, import_module(f"pai_pod.steps.{_OWN[name]}"))
+    step = brought_step(name, host)
     if step is None:
         install = f", such as with the distribution {OF_FRAMEWORKS[name]}" if name in OF_FRAMEWORKS else ""
-        raise InitFailed(INIT_FAILED, f"it is not installed here; expected it in the image{install}")
-    return _run_brought(name, step, pod, made)
-
-
-def _run_brought(name: str, step: BroughtStep, pod: Pod, made: Made) -> Made:
+        raise Unavailable(f"it is not installed here; expected it in the image{install}")
     try:
-        pod.host.load(step.plugin)
-        with blamed(step.plugin, f"init step {name}", InitFailed, InvalidInput, OSError):
-            run = import_entry(step.plugin.code, step.module).run
-            return made.after(run(pod, *made.arguments(run)))
+        host.load(step.plugin)
+        with blamed(step.plugin, f"init step {name}"):
+            return Step(name, import_entry(step.plugin.code, step.module), step.plugin)
     except PluginError as error:
         raise InitFailed(INIT_FAILED, str(error)) from None
-    finally:
-        pod.log.pass_on()

@@ -36,6 +36,11 @@ class Made:
         """Return the result of this type; None if no step has made one."""
         return next((each for each in self._results if isinstance(each, kind)), None)
 
+    @property
+    def platform(self) -> PlatformJob | None:
+        """What the platform knows of the job; None if no step has found a platform."""
+        return next((each for each in self._results if isinstance(each, PlatformJob)), None)
+
     def arguments(self, run: Callable[..., object]) -> Iterator[Any]:
         """Yield what a step's function needs after the pod. Raises `InitFailed` if something is missing."""
         kinds = get_type_hints(run)

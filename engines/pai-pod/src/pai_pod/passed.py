@@ -20,6 +20,7 @@ from contextlib import suppress
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, SHARED
+from pai_runtime.task.names import JOB_ATTEMPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ STAYS = 3.0
 MOST_HEARD = 1000
 """Maximum number of datagrams that one `PassedBarrier.look` reads; it is called twice a second."""
 
-_ATTEMPT = "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID"
 _NUMBER_BYTES = 16
 _HAS_PASSED, _ALL_HAVE_PASSED = b"+", b"*"
 _MOST_BYTES = 4 * 1024 * 1024
@@ -148,7 +148,7 @@ def passed_barrier(runtime: Path, port: str, seconds: float) -> PassedBarrier | 
         address = addresses.pop(own)
         if plan["gang"] is not True or not addresses:
             return None
-        (attempt,) = (each["value"] for each in plan["environment"] if each["name"] == _ATTEMPT)
+        (attempt,) = (each["value"] for each in plan["environment"] if each["name"] == JOB_ATTEMPT)
         peers = {f"{attempt}/{role}/{index}": each for (role, index), each in addresses.items()}
         return PassedBarrier(f"{attempt}/{own[0]}/{own[1]}", address, peers, int(port), seconds)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):

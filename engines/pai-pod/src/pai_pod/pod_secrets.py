@@ -2,7 +2,6 @@
 
 import hmac
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -25,9 +24,7 @@ def job_secrets(directories: Directories) -> Path | Value | None:
     return path if path is None or path.is_file() else read_keys(path)
 
 
-def platform_secrets(
-    directories: Directories, environment: Mapping[str, str], tasks: int, asked: set[str]
-) -> dict[str, str]:
+def platform_secrets(directories: Directories, attempt: str, tasks: int, asked: set[str]) -> dict[str, str]:
     """Return the platform secrets that plugins have `asked` for and that there are, by name.
 
     Raises `InvalidInput`.
@@ -46,10 +43,8 @@ def platform_secrets(
     elif "run" in asked:
         shared = known.get("jobSSH") or known.get("token")
         if shared:
-            run = (
-                f"{environment.get('FC_FRAMEWORK_UID', '')} {environment.get('FC_FRAMEWORK_ATTEMPT_ID', '')}"
-            )
-            known["run"] = hmac.new(shared.encode(), f"pai-runtime run {run}".encode(), "sha256").hexdigest()
+            run = f"pai-runtime run {attempt}"
+            known["run"] = hmac.new(shared.encode(), run.encode(), "sha256").hexdigest()
         elif tasks == 1:
             known["run"] = token_hex(32)
     return {name: value for name, value in known.items() if name in asked}

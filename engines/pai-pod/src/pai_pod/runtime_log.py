@@ -12,6 +12,8 @@ was cancelled does not, since its job is being stopped or restarted. One that ha
 
 Between the lines of the log it tells the variables of the task (`pai_pod.told_variables`), whenever
 they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
+
+Where the cluster keeps the output of tasks, it copies that to a storage meanwhile (`pai_pod.output_copy`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import time
 from pathlib import Path
 
 from pai_pod.directories import pod_directories
+from pai_pod.output_copy import output_copy
 from pai_pod.passed import STAYS, passed_barrier
 from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.printable import printable
@@ -31,8 +34,8 @@ from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
+from pai_runtime.task.signals import STOP_SIGNALS
 from pai_runtime.task.state import read_state
-from pai_runtime.task.stop_signals import STOP_SIGNALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     started = time.monotonic()
     directories = pod_directories(environment)
     printer = _Printer(directories)
+    copy = output_copy(directories, environment)
     passed = passed_barrier(directories.runtime, environment.get(PORT_VARIABLE, ""), KEPT)
     deciding = environment.get(DECIDING_VARIABLE, "").split()
     is_told_to_stop, looks_after_end, stop_at = False, 0, math.inf
@@ -89,8 +93,12 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
         has_printed = printer.pass_on()
         if is_told_to_stop and (not has_printed or time.monotonic() > stop_at):
             printer.end(is_all=not has_printed)
+            if copy:
+                copy.stop()
             seconds = printer.is_looked_for(deciding, STAYS if passed else 0)
             _keep_pod(passed, started + seconds)
+            if copy:
+                copy.wait()
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
         looks_after_end += not has_printed and printer.task_has_ended()

@@ -156,14 +156,9 @@ def misspelt(definition: Definition) -> Iterator[Problem]:
     for field in definition.value.values():
         name = str(field.key)
         if name not in known and (meant := near_miss(name, known)):
-            yield Problem(
-                "unknown-field",
-                f"'{name}' is no field of a definition",
-                field.key_position,
-                field.field,
-                found=f"'{name}'",
-                suggestion=meant,
-                severity="warning",
+            message, found = f"'{name}' is no field of a definition", f"'{name}'"
+            yield field.problem(
+                "unknown-field", message, found, suggestion=meant, severity="warning", at_key=True
             )
 
 
@@ -241,7 +236,7 @@ def _both_parameters(definition: Value) -> Iterator[Problem]:
     second = definition.get("parameters")
     if second and definition.get("plugin_params"):
         message = "'parameters' is another name of 'plugin_params'; expected only one of them"
-        yield Problem("duplicate-field", message, second.key_position, second.field)
+        yield second.problem("duplicate-field", message, at_key=True)
 
 
 def wrong_template(definition: Definition, template: Value, why: str) -> Problem:

@@ -14,7 +14,7 @@ from pai_definitions.unquoted import is_bare
 from pai_runtime.definitions import Definition, Given
 from pai_runtime.document.document import MAX_DEPTH, MAX_NODES
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
-from pai_runtime.document.value import Node, Source, Value
+from pai_runtime.document.value import Node, Source, Value, data_of
 from pai_runtime.task.record import replace
 
 
@@ -106,16 +106,11 @@ class _Renderer:
     def _container(
         self, node: Node, kind: Any, children: Mapping[str | int, Node], keys: Mapping[str | int, int]
     ) -> Node:
-        is_list = isinstance(kind, list)
-        each = children.values()
-        data = (
-            [child.data for child in each]
-            if is_list
-            else {key: child.data for key, child in children.items()}
-        )
+        data = data_of(children, is_list=isinstance(kind, list))
         made = Node(self._source, node.start, node.end, data)
         self._grow(made)
-        made.children, made.keys, made.size = children, keys, 1 + sum(child.size for child in each)
+        size = 1 + sum(child.size for child in children.values())
+        made.children, made.keys, made.size = children, keys, size
         return made
 
     def _grow(self, node: Node) -> None:

@@ -4,7 +4,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from pai_definitions.listing import listed_definitions
 from pai_definitions.model import Listed
@@ -12,9 +14,12 @@ from pai_definitions.reference import Reference
 from pai_definitions.web import Web
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.document import MAX_BYTES
-from pai_runtime.document.problems import Problems
+from pai_runtime.document.problems import Problems, near_miss
 from pai_runtime.host.locations import named
 from pai_runtime.task.regular_file import open_regular
+
+_MOST_COMPARED: Final = 1000
+"""Maximum number of files beside a missing one that are looked at."""
 
 
 class SingleFile(ABC):
@@ -79,10 +84,22 @@ def local_content(path: Path, shown: Path) -> bytes:
         with open_regular(path) as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise NoDefinition("no-such-definition", f"there is no file {shown}") from None
+        message = f"there is no file {shown}{_meant(path, shown)}"
+        raise NoDefinition("no-such-definition", message) from None
     except OSError as error:
         message = f"{shown} cannot be read: {error.strerror}"
         raise NoDefinition("definition-unavailable", message) from None
+
+
+def _meant(path: Path, shown: Path) -> str:
+    """Return a question for a file beside a missing one whose name is nearly its."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_COMPARED)]
+    except OSError:
+        return ""
+    meant = near_miss(path.name, names)
+    return f"; did you mean {shown.parent / meant}?" if meant else ""
 
 
 def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:

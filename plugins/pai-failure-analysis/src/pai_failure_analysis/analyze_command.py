@@ -24,6 +24,8 @@ MOST_NAMED = 5
 
 _TERMINALS = ("/dev/stdin", "/dev/fd/", "/dev/tty", "/dev/pts/", "/proc/self/fd/")
 
+_LATEST = "latest"
+
 NOT_FOUND = 1
 """The exit status if no rule matches, or nothing has failed."""
 
@@ -32,9 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "what",
-        nargs="+",
+        nargs="*",
+        default=[_LATEST],
         metavar="LOG|RUN",
-        help="logs of any job (- is standard input); or a run, such as latest, and a task of it: worker/0",
+        help="logs of any job (- is standard input); or a run, and a task or role of it, such as worker/0 "
+        "(default: latest)",
     )
     parser.add_argument(
         "--exit-code",
@@ -111,7 +115,7 @@ def _failed_tasks(run: str, tasks: Sequence[str], on: str | None, output: Output
     try:
         return output.failed_tasks(run, *tasks)
     except UserError as error:
-        if os.path.exists(run):  # noqa: PTH110
+        if run == _LATEST or os.path.exists(run):  # noqa: PTH110
             raise
         raise UserError(f"there is no log '{run}', and {error}") from None
 

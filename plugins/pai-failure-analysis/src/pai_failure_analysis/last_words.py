@@ -14,20 +14,28 @@ _FIRST_OF_OTHERS = 3
 _FIRST_OF_SHELLS = 126
 """The range of codes of a program's own: common tools end with 1 or 2, shells with 126 and more."""
 
-_NOT_ITS_OWN = re.compile(
+LINE_OF_ERROR = re.compile(
     rb"""
-    \s | \+\s                                    # of a report, or of the shell (set -x)
-    | [^\s:]+:(?:\s|$)                           # name: message
-    | \[notice\] | [0-9+]+\ (?:records|bytes)\b
-    | [^A-Za-z\x80-\xff]*$                        # lines and the like
-    | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end
+    \s                                            # of a traceback or a report
+    | [^A-Za-z\x80-\xff\n]*$                      # lines and the like
     | .*(?i:fail|error|exception|traceback|fatal|abort|kill|terminat|exit|crash|signal|core\ dumped|cannot
         |could\ not|unable|denied|invalid|refus|no\ such|not\ found|time[d ]\ ?out|stopp|interrupt
         |shut(?:ting)?\ ?down|clean|warn)
     """,
     re.VERBOSE,
 )
-"""A line that a program which continues hardly writes."""
+"""A line of an error or about one."""
+
+_NOT_ITS_OWN = re.compile(
+    rb"""
+    \+\s                                         # of the shell (set -x)
+    | [^\s:]+:(?:\s|$)                           # name: message
+    | \[notice\] | [0-9+]+\ (?:records|bytes)\b
+    | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end
+    """,
+    re.VERBOSE,
+)
+"""A line that a program which continues hardly writes, beside lines of errors."""
 
 _TOOL = re.compile(
     rb"(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
@@ -35,7 +43,7 @@ _TOOL = re.compile(
 )
 """A message of a tool or shell whose exit code after it is 1 or 2, unless a script continues."""
 
-_TRACEBACK = b"Traceback (most recent call last):"
+TRACEBACK = b"Traceback (most recent call last):"
 
 
 def last_words(log: bytes) -> int:
@@ -45,7 +53,7 @@ def last_words(log: bytes) -> int:
     while end > start:
         begin = log.rfind(b"\n", start, end - 1) + 1 or start
         line = log[begin:end].rstrip(b"\r\n").rpartition(b"\r")[2]
-        if line and not _NOT_ITS_OWN.match(line):
+        if line and not LINE_OF_ERROR.match(line) and not _NOT_ITS_OWN.match(line):
             return end
         end = begin
     return start
@@ -57,7 +65,7 @@ def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) 
     `first` is the index of the message in the log, `last` its index in the last words; None if it is not
     there.
     """
-    if exit_code == 1 and (_TRACEBACK in log or not _is_of_tool(log, first)):
+    if exit_code == 1 and (TRACEBACK in log or not _is_of_tool(log, first)):
         return False  # as by an exception that nobody caught
     if last is None:
         return True

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pai_failure_analysis import regex
+from pai_failure_analysis.ending import end_of_program, without_ignored
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
-from pai_failure_analysis.rules import Pattern, Rule
+from pai_failure_analysis.plain_lines import plain
+from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -49,28 +51,77 @@ class Match:
 
 
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
-    """Return the first rule with a matching pattern, and the first such pattern; None if there is none."""
-    patterns = [pattern for rule in rules for pattern in rule.patterns]
-    for_user = [each.user_log for each in patterns if each.user_log is not None]
-    for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
+    """Return the first rule with a matching pattern, and the first such pattern; None if there is none.
+
+    Shipped rules are tried on what ended the program, as far as its log shows that; others, which mean what
+    they meant to the platform, on the log as it is.
+    """
     user = searchable(evidence.user_log)
-    if evidence.platform_log is evidence.user_log:
-        platform = user
-        in_user = in_platform = regex.found(for_user + for_platform, user)
-    else:
-        platform = searchable(evidence.platform_log)
-        in_user, in_platform = regex.found(for_user, user), regex.found(for_platform, platform)
+    platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
+    shipped = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else user
+    searches: dict[bool, _Search] = {
+        which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
+        for which, text in ((False, user), (True, shipped))
+    }
     for rule in rules:
+        search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:
             if (
-                (pattern.user_log is None or pattern.user_log in in_user)
-                and (pattern.platform_log is None or pattern.platform_log in in_platform)
+                search.finds(pattern)
                 and _holds(pattern, evidence)
-                and (at := _from(rule, pattern, evidence, user)) is not None
+                and (at := _from(rule, pattern, evidence, search.user)) is not None
             ):
-                found = _find(pattern.user_log, user, at), _find(pattern.platform_log, platform)
-                return Match(rule, pattern, *found)
+                in_user = _find(pattern.user_log, search.user, at)
+                if in_user and search.user is not user:
+                    in_user = _in_original(in_user, search.user, user)
+                return Match(rule, pattern, in_user, _find(pattern.platform_log, platform))
     return None
+
+
+class _Search:
+    """The expressions of rules that match somewhere in two logs, found in one pass over each."""
+
+    def __init__(self, rules: Sequence[Rule], user: bytes, platform: bytes) -> None:
+        patterns = [pattern for rule in rules for pattern in rule.patterns]
+        for_user = [each.user_log for each in patterns if each.user_log is not None]
+        for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
+        self.user = user
+        if platform is user:
+            self._in_user = self._in_platform = regex.found(for_user + for_platform, user)
+        else:
+            self._in_user = regex.found(for_user, user)
+            self._in_platform = regex.found(for_platform, platform)
+
+    def finds(self, pattern: Pattern) -> bool:
+        return (pattern.user_log is None or pattern.user_log in self._in_user) and (
+            pattern.platform_log is None or pattern.platform_log in self._in_platform
+        )
+
+
+def _is_shipped(rule: Rule) -> bool:
+    return rule.source == SHIPPED
+
+
+def _ending(log: bytes, exit_code: int | None) -> bytes:
+    """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may."""
+    lines = without_ignored(plain(log))
+    at = end_of_program(lines, exit_code)
+    return log if at == 0 and lines == log else lines[at:]
+
+
+def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
+    """Return what was found in the plain lines at the end of a log, with its place in the log."""
+    matched = lines[found.start : found.end].split(b"\n")
+    start = _line_at(log, lines.count(b"\n", found.start))
+    start = max(start, log.find(matched[0], start))
+    end = max(start, _line_at(log, lines.count(b"\n", found.end)))
+    return Found(start, max(end, log.find(matched[-1], end)) + len(matched[-1]), found.text)
+
+
+def _line_at(log: bytes, below: int) -> int:
+    """Return the index of the line below which there are this many line ends, its own among them."""
+    above = log.rsplit(b"\n", below + 1)
+    return len(above[0]) + 1 if len(above) == below + 2 else 0
 
 
 def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int | None:

@@ -1,7 +1,7 @@
 """The numbers of a job of version 1 as OpenPAI's portal reads them: with defaults, and also from strings."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_runtime.plugin.job_format import Node, Value, new_node
@@ -38,7 +38,7 @@ def _each(node: Node | None, completed: Any) -> Node | None:
     if node is None or not isinstance(node.data, list):
         return None
     made = [completed(each) if isinstance(each.data, dict) else each for each in node.children.values()]
-    return _with(node, dict(enumerate(made)), [each.data for each in made])
+    return node.with_children(dict(enumerate(made)))
 
 
 def _completed(node: Node, numbers: Mapping[str, int | None], made: Mapping[str | int, Node]) -> Node:
@@ -48,16 +48,10 @@ def _completed(node: Node, numbers: Mapping[str, int | None], made: Mapping[str 
             children[name] = _number(children[name])
         elif default is not None:
             children[name] = new_node(node, default)
-    return _with(node, children, {key: child.data for key, child in children.items()})
+    return node.with_children(children)
 
 
 def _number(node: Node) -> Node:
     if not isinstance(node.data, str) or not _WRITTEN.fullmatch(node.data):
         return node
     return node.replaced(int(node.data), node.data.strip())
-
-
-def _with(
-    node: Node, children: Mapping[str | int, Node], data: Sequence[Any] | Mapping[str | int, Any]
-) -> Node:
-    return node.replaced(data, children=children)

@@ -23,6 +23,7 @@ class Devices:
 
     variable: str = ""
     names: tuple[str, ...] = ()
+    is_nvidia: bool = False
 
 
 def devices_of(machine: Path, environment: Mapping[str, str]) -> Devices:
@@ -38,7 +39,8 @@ def devices_of(machine: Path, environment: Mapping[str, str]) -> Devices:
     else:
         return Devices()
     given = environment.get(variable)
-    return Devices(variable, tuple(map(str, range(count)) if given is None else _named(given)))
+    names = tuple(map(str, range(count)) if given is None else _named(given))
+    return Devices(variable, names, is_nvidia=_count_nvidia(machine) > 0)
 
 
 def device_variables(job: Job, devices: Devices, asked: Iterable[str]) -> dict[TaskName, dict[str, str]]:

@@ -3,24 +3,21 @@
 import contextlib
 import json
 import math
-import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.code_copy import COPY, copy_code
-from pai_runtime.engines.local.devices import Devices, device_variables, devices_of, lack_of_devices
-from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
+from pai_runtime.engines.local.placement import named_ports, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
-from pai_runtime.engines.local.preparation import Preparation
+from pai_runtime.engines.local.processes import Processes
 from pai_runtime.engines.local.request import LocalRequest
-from pai_runtime.engines.local.retries import Retries
 from pai_runtime.engines.local.run_record import RunRecord
+from pai_runtime.engines.local.site import Site
 from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job, TaskRole
@@ -28,7 +25,8 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision, first_failure, roles_of
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
-from pai_runtime.runs.provenance import PROVENANCE
+from pai_runtime.runs.provenance import PROVENANCE, with_plugins
+from pai_runtime.runs.retries import Retries
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -38,23 +36,10 @@ from pai_runtime.task.layout import SHARED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import Plan
 
+MakeSite = Callable[[Job, Folder, LocalRequest], Site]
 
-def _not_given_here(job: Job, devices: Devices) -> list[str]:
-    """Return notes about what the job asks for and this machine does not provide; they stop no run."""
-    names = ", ".join(job.docker_images())
-    missing = [f"local runs use this machine's programs, not those of {names}, and all its memory and CPU"]
-    if lack := lack_of_devices(job, devices):
-        missing.append(lack)
-    return missing
-
-
-def _plugins(plans: Sequence[Plan]) -> list[dict[str, object]]:
-    """Return the plugins that tasks use, with the digests of their code."""
-    used = {use.plugin: use for plan in plans for use in plan.uses}
-    return [
-        {"id": id_, "distribution": use.distribution, "version": use.version, "digest": use.digest}
-        for id_, use in sorted(used.items())
-    ]
+_STARTING = 0.1
+"""Seconds for which tasks are started before anything else: what follows looks at all tasks."""
 
 
 class LocalRun:
@@ -66,24 +51,22 @@ class LocalRun:
     second one at once.
     """
 
-    def __init__(self, job: Job, wanted: LocalRequest) -> None:
+    def __init__(self, job: Job, wanted: LocalRequest, site: MakeSite = Processes) -> None:
         self._job = job
         self._folder = Folder.at(wanted.folder)
         self._wanted = wanted
         self._say = wanted.say
-        self._devices = devices_of(wanted.machine, os.environ)
         self._events = RunEvents(self._folder)
         self._started = time.time()
         self._ended_at: float | None = None
         self._deadline = time.monotonic() + (math.inf if wanted.timeout is None else wanted.timeout)
-        self._launcher = Launcher()
-        self._supervisors = Supervisors(self._launcher)
+        self._site = site(job, self._folder, wanted)
+        self._supervisors = Supervisors(self._site)
         self._retries = Retries(job, self._deadline, self._events, self._say)
         self._record = RunRecord(self._folder, self._say)
         self._roles: Mapping[str, TaskRole] = {}
         self._tasks: dict[TaskName, LocalTask] = {}
         self._to_start: deque[LocalTask] = deque()
-        self._preparation = Preparation(job, self._folder, wanted)
         self._wake: WakePipe | None = None
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
@@ -100,22 +83,15 @@ class LocalRun:
             free = free_ports(ports_needed(self._job), named)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
-        path = self._folder.path
-        asked = (*self._job.environment, *self._wanted.environment)
-        devices = device_variables(self._job, self._devices, asked)
-        places = placement(self._job, path.name, self._wanted.user, path, free, devices)
-        return replace(places, storages=frozenset(self._wanted.storages))
+        return replace(self._site.placement(free), storages=frozenset(self._wanted.storages))
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
-        """Check that this machine provides what the tasks need. Raises `CannotRun`."""
-        self._launcher.start()  # it gets ready meanwhile
-        self._preparation.check(plans)
-        for missing in _not_given_here(self._job, self._devices):
-            self._say(f"note: {missing}")
+        """Check that there is what the tasks need. Raises `CannotRun`."""
+        self._site.check(plans)
 
     def discard(self) -> None:
         """End what was begun for a run that is not prepared."""
-        self._launcher.close()
+        self._site.close()
         self._folder.close()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
@@ -130,7 +106,7 @@ class LocalRun:
 
     def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         self._write_run(list(plans.values()))
-        settings = self._preparation.settings(plans, secrets, self._launcher)
+        settings = self._site.settings(plans, secrets)
         self._copy_code()
         self._roles = roles_of(self._job.roles, plans)
         for (role, index), plan in plans.items():
@@ -160,7 +136,7 @@ class LocalRun:
             self._record.write(self._as_run())
             self._folder.write(SHARED, shared_text(plans[0]), sync=False)
             if self._wanted.provenance:
-                text = json.dumps({**self._wanted.provenance, "plugins": _plugins(plans)}, indent=1)
+                text = json.dumps(with_plugins(self._wanted.provenance, plans), indent=1)
                 self._folder.write(PROVENANCE, f"{text}\n", sync=False)
             if self._wanted.definitions:
                 self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
@@ -169,7 +145,7 @@ class LocalRun:
             raise CannotRun(message) from None
 
     def turn(self, seconds: float) -> None:
-        """Start a task if one is left to be started; else wait for tasks to end, for at most `seconds`.
+        """Start tasks if any are left to be started; else wait for tasks to end, for at most `seconds`.
 
         What the ends decide is done at once. Does nothing once the run is over.
         """
@@ -177,7 +153,8 @@ class LocalRun:
             self._begin()
         if self._wake is None or self._ended_at is not None:
             return
-        if self._to_start:
+        until = time.monotonic() + _STARTING
+        while self._to_start and time.monotonic() < until:
             self._start(self._to_start.popleft())
             seconds = 0
         for task, status in self._supervisors.wait(self._wake, seconds):
@@ -197,7 +174,7 @@ class LocalRun:
         self._wake = WakePipe()
 
     def _end(self) -> None:
-        self._launcher.close()
+        self._site.close()
         with contextlib.suppress(OSError):
             self._folder.remove_if_empty(LAYERS)
         self._ended_at = time.time()

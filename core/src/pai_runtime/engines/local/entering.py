@@ -12,14 +12,14 @@ import tty
 from collections.abc import Iterator, Sequence
 from fcntl import ioctl
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from pai_runtime.engines.local.sessions import connect
 from pai_runtime.runs.errors import CannotEnter
-from pai_runtime.task.exit_codes import MOST_CODE, killed_by
+from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import MOST_MESSAGE
-from pai_runtime.task.stop_signals import STOP_SIGNALS, on_stop_signals
+from pai_runtime.task.session_socket import ask, connect, read_answer
+from pai_runtime.task.signals import STOP_SIGNALS, on_stop_signals
 
 _STANDARD = (0, 1, 2)
 _FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -107,10 +107,10 @@ def _copy(source: int, target: int) -> None:
 
 def _ask(connection: socket.socket, argv: Sequence[str], streams: Sequence[int], *, terminal: bool) -> None:
     variables = {"TERM": os.environ["TERM"]} if terminal and "TERM" in os.environ else {}
-    message = json.dumps({"argv": argv, "terminal": terminal, "variables": variables}).encode()
-    if len(message) > MOST_MESSAGE:
-        raise CannotEnter(f"the command is longer than {MOST_MESSAGE} bytes")
-    socket.send_fds(connection, [message], list(streams))
+    try:
+        ask(connection, argv, streams, terminal=terminal, variables=variables)
+    except ValueError as error:
+        raise CannotEnter(str(error)) from None
 
 
 def _answer(connection: socket.socket) -> bytes:
@@ -128,13 +128,11 @@ def _status(answer: bytes) -> int:
     if not answer:
         return killed_by(signal.SIGKILL)  # with all that is left of a task when it ends
     try:
-        said: dict[str, Any] = json.loads(answer)
-        code = int(said["exitCode"]) & MOST_CODE
-        message = said.get("message")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise CannotEnter("its supervisor gave an invalid answer") from None
+        code, message = read_answer(answer)
+    except ValueError as error:
+        raise CannotEnter(str(error)) from None
     if message is not None:
-        raise CannotEnter(str(message), code)
+        raise CannotEnter(message, code)
     return code
 
 

@@ -13,15 +13,13 @@ import signal
 import socket
 import sys
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from pai_runtime.engines.local.isolation import Isolation
 from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
-from pai_runtime.engines.local.runtime_copy import run_from_copy, runtime_binds
-from pai_runtime.engines.local.sessions import listen
+from pai_runtime.engines.local.runtime_copy import look_up_paths, run_from_copy, runtime_binds
 from pai_runtime.supervisor.process_tree import end_with_parent
 from pai_runtime.supervisor.recording import cannot_run
 from pai_runtime.supervisor.supervisor import load_all, supervise
@@ -31,6 +29,8 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RUNTIME
 from pai_runtime.task.memfd import hand_over_script
 from pai_runtime.task.own_process import keep_to_ourselves
+from pai_runtime.task.record import replace
+from pai_runtime.task.session_socket import listen
 
 _STANDARD = (0, 1, 2)
 _REQUEST = 64
@@ -48,7 +48,7 @@ def main() -> int:
     _close_all_but(*_STANDARD, connection, *engine)
     hand_over_script(b"")  # takes its place among the open files before anything else does
     load_all()
-    runtime_binds(Path())  # found once for all
+    look_up_paths()
     gc.collect()
     gc.freeze()  # collecting would touch, and so copy, all pages in each of the supervisors
     with socket.socket(fileno=connection) as opened:

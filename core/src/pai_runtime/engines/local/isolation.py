@@ -168,7 +168,7 @@ class Isolation:
         for folder in (self._root, self._layers):
             folder.mkdir(parents=True)
         mount(None, "/", None, MS_REC | MS_PRIVATE)
-        self._mounted = mount_points()
+        self._mounted = sorted(set(map(_with_slash, mount_points())))
         # From here the upper layers' paths are relative to the folder itself, not to what is mounted on it: a
         # layer and its work folder must be in one mount.
         os.chdir(self._root)
@@ -290,8 +290,11 @@ class Isolation:
                 each.chmod(stat.S_IRWXU)
 
     def _outermost_below(self, path: Path) -> list[Path]:
-        below = sorted(each for each in set(self._mounted) if each.is_relative_to(path) and each != path)
-        return [each for each in below if not any(other in each.parents for other in below)]
+        above, found = _with_slash(path), ["//"]
+        for each in self._mounted:  # behind each comes what is below it: all of them end with a slash
+            if each != above and each.startswith(above) and not each.startswith(found[-1]):
+                found.append(each)
+        return list(map(Path, found[1:]))
 
     def _machine(self) -> None:
         for name in _MACHINE:
@@ -362,6 +365,8 @@ class Isolation:
 
     def _make(self, path: Path) -> Folder:
         """Open a folder of the new root; missing ones are created with the permissions of the machine's."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._new.folder(str(path).lstrip("/"))
         folder = self._new.folder("")
         for known in (*reversed(path.parents[:-1]), path):
             with folder:
@@ -385,6 +390,10 @@ def _like(folder: Folder, known: Path) -> None:
         Path(folder.descriptor).chmod(stat.S_IMODE(status.st_mode))
         if os.geteuid() == 0:
             os.chown(folder.descriptor, status.st_uid, status.st_gid)
+
+
+def _with_slash(path: Path) -> str:
+    return f"{path}/".replace("//", "/")
 
 
 def _escaped(path: Path) -> str:

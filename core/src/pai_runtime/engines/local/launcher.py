@@ -22,7 +22,7 @@ from pai_runtime.engines.local.environment import local_environment
 from pai_runtime.engines.local.isolation import Bind, Isolated
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.stop_signals import STOP_SIGNALS
+from pai_runtime.task.signals import STOP_SIGNALS
 
 MOST_ANSWER = 4096
 """Maximum bytes of an answer of the fork server."""

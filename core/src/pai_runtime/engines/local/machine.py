@@ -16,7 +16,7 @@ from pai_runtime.runs.state import RUN, Run, Unreadable
 
 if TYPE_CHECKING:
     from pai_runtime.document.problems import Problems
-    from pai_runtime.engines.local.engine import LocalRun
+    from pai_runtime.engines.local.engine import LocalRun, MakeSite
     from pai_runtime.job.model import Job
     from pai_runtime.plan.environment import Placement, TaskName
     from pai_runtime.runs.run_folder import RunFolder
@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 
 def _variable(text: str) -> str:
-    """Check the name of a variable. An invalid one is not shown, since it may be a value."""
-    from pai_runtime.engines.local.environment import is_name  # noqa: PLC0415 - only what is used is imported
+    """Check ``NAME`` or ``NAME=VALUE``. An invalid name is not shown, since it may be a value."""
+    from pai_runtime.document.secret_names import names_secret  # noqa: PLC0415 - only what is used is imported
+    from pai_runtime.engines.local.environment import is_name  # noqa: PLC0415 - as above
 
-    if not is_name(text):
+    name, equals, _ = text.partition("=")
+    if not is_name(name):
+        raise argparse.ArgumentTypeError("expected NAME=VALUE, or the NAME of a variable of yours")
+    if equals and names_secret(name):
         raise argparse.ArgumentTypeError(
-            "expected the name of a variable, such as LANG; its value is taken from your environment"
+            f"others can see a command line; export {name}, and pass it on by --env {name}"
         )
+    if equals and name.startswith("PAI_"):
+        raise argparse.ArgumentTypeError(f"the runtime sets {name} itself")
     return text
 
 
@@ -51,8 +57,8 @@ OPTIONS: Final = (
     ),
     Option(
         "env",
-        "pass this environment variable of yours to the tasks; repeatable",
-        "NAME",
+        "set this environment variable in all tasks; without a value, pass yours on; repeatable",
+        "NAME[=VALUE]",
         _variable,
         repeatable=True,
     ),
@@ -75,7 +81,7 @@ OPTIONS: Final = (
 class LocalEngine(Engine):
     """This machine, with the runs in the directory `where`."""
 
-    options = OPTIONS
+    options: Sequence[Option] = OPTIONS
     cannot: Mapping[str, str] = {
         "render": "the manifests are those of a cluster, which --on names",
     }
@@ -124,17 +130,19 @@ class LocalEngine(Engine):
 
 
 class NewLocalRun(NewRun):
-    """A run that is not started yet."""
+    """A run that is not started yet, with its tasks as processes of this machine, or at another `site`."""
 
     _folder: "RunFolder | None" = None
     _run: "LocalRun | None" = None
 
-    def __init__(self, request: RunRequest) -> None:
+    def __init__(self, request: RunRequest, site: "MakeSite | None" = None) -> None:
         self._request = request
+        self._site = site
 
     def place(self, job: "Job") -> "Placement":
         """Create the directory of the run, and return a placement with ports that are free now."""
         from pai_runtime.engines.local.engine import LocalRun  # noqa: PLC0415 - only what is used is imported
+        from pai_runtime.engines.local.processes import Processes  # noqa: PLC0415 - as above
         from pai_runtime.engines.local.request import LocalRequest  # noqa: PLC0415 - as above
         from pai_runtime.engines.local.storages import read_storages  # noqa: PLC0415 - as above
         from pai_runtime.runs.run_folder import RunFolder  # noqa: PLC0415 - as above
@@ -155,7 +163,7 @@ class NewLocalRun(NewRun):
             definitions=request.definitions,
             provenance=request.provenance,
         )
-        self._run = LocalRun(job, wanted)
+        self._run = LocalRun(job, wanted, self._site or Processes)
         return self._run.place()
 
     def check(self, plans: "Mapping[TaskName, Plan]", problems: "Problems", *, ask: bool = True) -> None:  # noqa: ARG002
@@ -165,9 +173,12 @@ class NewLocalRun(NewRun):
 
     def submit(self, plans: "Mapping[TaskName, Plan]", secrets: Mapping[str, str]) -> RunReader:
         """Create all that the tasks need; they start when the run is followed. Raises `CannotRun`."""
+        from pai_runtime.runs.noted_folders import note_folder  # noqa: PLC0415 - only what is used is imported
+
         if self._run is None or self._folder is None:
             raise TypeError("a run is placed before it is submitted")
         self._run.prepare(plans, secrets)
+        note_folder(self._folder.path)
         return _OwnRun(self._run, self._folder)
 
     def discard(self) -> None:

@@ -3,18 +3,21 @@
 import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.runs.errors import CannotEnter
+from pai_runtime.runs.errors import CannotCopy, CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.names import has_traces
 from pai_runtime.runs.progress import Progress, read_progress
+from pai_runtime.runs.provenance import Provenance, read_provenance
 from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
 from pai_runtime.runs.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, read_run
+from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
@@ -40,6 +43,10 @@ class LocalRunReader(RunReader):
             return run
         run = read_run(self.folder)  # it may have ended meanwhile
         return replace(run, lost=run.ended is None) if isinstance(run, Run) else run
+
+    def provenance(self, *, whole: bool = True) -> Provenance:  # noqa: ARG002 - it is one file
+        """Return what the run came from, as in ``provenance.json``."""
+        return read_provenance(self.folder)
 
     def progress(self, task: RunTask) -> Progress | None:
         """Return the progress of a task from its ``state.json``; None if unknown."""
@@ -105,6 +112,24 @@ class LocalRunReader(RunReader):
             raise CannotEnter(f"{error.filename}: {error.strerror}") from None
         with own:
             return enter(own, argv)
+
+    def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:  # noqa: ARG002 - all are here
+        """Return the address of a service; of this machine, since a task could write any other."""
+        from pai_runtime.engines.local.addresses import check_address  # noqa: PLC0415 - as above
+
+        check_address(address)
+        return nullcontext(address)
+
+    def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:
+        """Yield a file or directory in the working directory of a task. Raises `CannotCopy`."""
+        from pai_runtime.engines.local.copying import task_files  # noqa: PLC0415 - as above
+
+        try:
+            own = self._folder_of(task)
+        except OSError as error:
+            raise CannotCopy(f"{error.filename}: {error.strerror}") from None
+        with own:
+            yield from task_files(own, path)
 
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:

@@ -6,8 +6,10 @@ What runs beside it with secrets in its hands comes from this copy.
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from pai_runtime.engines.local.isolation import PLATFORM, Bind
 from pai_runtime.task.interpreter import search_path
@@ -19,25 +21,41 @@ SEEN = PLATFORM / RUNTIME
 
 def runtime_binds(target: Path) -> list[Bind]:
     """Return the binds of this interpreter and its modules, each at its own path below `target`."""
-    return [Bind(path, f"{target}{path}", read_only=True) for path in _roots()]
+    return [Bind(path, f"{target}{path}") for path in _roots()]
 
 
-@cache
-def _roots() -> tuple[str, ...]:
-    prefix = os.path.realpath(sys.base_prefix)
-    paths = [os.path.realpath(sys.executable), *_own_search_path()]
-    outside = [path for path in paths if not Path(path).is_relative_to(prefix)]
-    return tuple(dict.fromkeys((prefix, *outside)))
+def look_up_paths() -> None:
+    """Find out, once for all supervisors that are forked from this process, where our code really is."""
+    _roots()
+    list(_packages())
 
 
 def run_from_copy() -> None:
     """Make this isolated process load and start everything else from its copy."""
-    sys.executable = f"{SEEN}{os.path.realpath(sys.executable)}"
+    sys.executable = f"{SEEN}{_real(sys.executable)}"
     sys.path[:] = [f"{SEEN}{entry}" for entry in _own_search_path()]
+    for package, paths in _packages():
+        package.__path__ = [f"{SEEN}{path}" for path in paths]
+
+
+_real = cache(os.path.realpath)
+
+
+@cache
+def _roots() -> tuple[str, ...]:
+    prefix = _real(sys.base_prefix)
+    outside = [
+        path for path in (_real(sys.executable), *_own_search_path()) if not Path(path).is_relative_to(prefix)
+    ]
+    return tuple(dict.fromkeys((prefix, *outside)))
+
+
+@cache
+def _own_search_path() -> tuple[str, ...]:
+    return tuple(entry for entry in map(_real, search_path()) if Path(entry).exists())
+
+
+def _packages() -> Iterator[tuple[ModuleType, list[str]]]:
     for module in list(sys.modules.values()):
         if hasattr(module, "__path__"):
-            module.__path__ = [f"{SEEN}{os.path.realpath(entry)}" for entry in module.__path__]
-
-
-def _own_search_path() -> list[str]:
-    return [entry for entry in map(os.path.realpath, search_path()) if Path(entry).exists()]
+            yield module, [_real(entry) for entry in module.__path__]

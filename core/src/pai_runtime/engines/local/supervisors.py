@@ -5,7 +5,7 @@ import os
 import select
 import time
 
-from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.site import Site
 from pai_runtime.engines.local.task import LocalTask
 from pai_runtime.supervisor.process_tree import kill_children
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -16,10 +16,10 @@ _GONE_WITHIN = 10.0
 
 
 class Supervisors:
-    """The running supervisors by process id; the processes of the `launcher` are not among them."""
+    """The running supervisors by process id; the helper of the `site` is not among them."""
 
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._running: dict[int, LocalTask] = {}
         self._killed: dict[LocalTask, tuple[int, float]] = {}  # wait status, and until when (monotonic)
 
@@ -62,7 +62,7 @@ class Supervisors:
         """
         if not self._killed:
             return []
-        left = kill_children(but={*self._running, self._launcher.pid or 0})
+        left = kill_children(but={*self._running, self._site.helper or 0})
         ended = [
             (task, status)
             for task, (status, until) in self._killed.items()

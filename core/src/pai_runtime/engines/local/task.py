@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
-from pai_runtime.engines.local.launcher import Launch, Launcher
+from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
@@ -26,6 +26,7 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import EXIT_EVENTS, Plan
+from pai_runtime.task.record_json import to_json
 from pai_runtime.task.session import SESSIONS
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
@@ -48,7 +49,8 @@ class TaskSettings:
     `environment` is what all of them start with. `namespaces` 0 means no isolation. `storage` has the binds
     of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
     a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
-    name.
+    name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
+    process whose end is that of the task, and returns its process id; it raises OSError.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -58,12 +60,12 @@ class TaskSettings:
     namespaces: int
     storage: Mapping[TaskName, Sequence[Bind]]
     has_code: bool
-    launcher: Launcher
+    launch: Callable[[Launch, Folder, Mapping[str, str]], int]
 
 
 def shared_text(plan: Plan) -> str:
     """Return the content of the file with what the plans of all tasks share."""
-    return json.dumps(plan.shared.to_json(), ensure_ascii=False) + "\n"
+    return json.dumps(to_json(plan.shared), ensure_ascii=False) + "\n"
 
 
 class LocalTask:
@@ -150,7 +152,7 @@ class LocalTask:
     def start(self, seconds: float | None) -> int:
         """Start the supervisor with a timeout, and return its process id. Raises OSError."""
         with self._run.folder(self.label) as own:
-            self._pid = self._options.launcher.launch(self._launch(seconds), own, self._options.secrets)
+            self._pid = self._options.launch(self._launch(seconds), own, self._options.secrets)
         self.state, self._started = "running", time.time()
         if seconds is not None:
             self._overdue_at = time.monotonic() + seconds + _OVERDUE

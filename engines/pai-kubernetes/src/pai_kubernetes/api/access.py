@@ -1,15 +1,11 @@
 """Access to a cluster: its server, the trusted certificates, and the credentials."""
 
 import ssl
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import client_context, system_trust
-from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.engine.http import EncryptedKey, client_context, show_certificate, system_trust
 
 
 @dataclass(frozen=True)
@@ -79,11 +75,7 @@ def tls_context(access: Access, login: Login) -> ssl.SSLContext:
     if not (access.authority or access.insecure or login.certificate):
         return system_trust()
     try:
-        if access.authority:
-            with _in_memory(access.authority) as path:
-                context = client_context(path)
-        else:
-            context = client_context()
+        context = client_context(access.authority or None)
     except OSError:
         raise ClusterError(
             f"{access.origin}: the cluster's certificate authority is no certificate"
@@ -93,28 +85,11 @@ def tls_context(access: Access, login: Login) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if login.certificate:
         try:
-            with _in_memory(login.certificate) as certificate, _in_memory(login.key) as key:
-                context.load_cert_chain(certificate, key, password=_no_password)
-        except _Encrypted:
+            show_certificate(context, login.certificate, login.key)
+        except EncryptedKey:
             message = f"the key of user '{access.user}' is encrypted, which is not supported"
             raise ClusterError(f"{access.origin}: {message}") from None
         except OSError:
             message = f"the client certificate of user '{access.user}', or its key, is of no use"
             raise ClusterError(f"{access.origin}: {message}") from None
     return context
-
-
-@contextmanager
-def _in_memory(data: bytes) -> Iterator[Path]:
-    """Yield a path for functions that take only paths; the data is on no disk, and gone afterwards."""
-    with closing(ScratchFile()) as file:
-        file.write(data)
-        yield Path(f"/proc/self/fd/{file.fd}")
-
-
-class _Encrypted(Exception):
-    """The exception for an encrypted key, for whose password nobody is to be asked."""
-
-
-def _no_password() -> str:
-    raise _Encrypted

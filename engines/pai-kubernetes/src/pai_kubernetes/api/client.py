@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.connections import Connections
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.hidden import hide_authorization
 from pai_kubernetes.api.messages import (
     Asked,
     is_without_webhook,
@@ -22,8 +21,18 @@ from pai_kubernetes.api.messages import (
     warnings_of,
 )
 from pai_kubernetes.api.paths import target_of
+from pai_kubernetes.api.websocket import WebSocket, accepted, new_key, request_headers
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import Answer, Deadline, HttpRequest, NoAnswer, NotConnected, OpenAnswer
+from pai_runtime.engine.http import (
+    Answer,
+    Deadline,
+    HttpRequest,
+    NoAnswer,
+    NotConnected,
+    OpenAnswer,
+    Upgraded,
+)
+from pai_runtime.engine.messages import hide_authorization
 from pai_runtime.plugin import backoff
 
 SECONDS: Final = 30
@@ -117,6 +126,23 @@ class Api:
             raise refusal(asked, answer)
         return Stream(answer, asked)
 
+    def websocket(self, path: str, query: Sequence[tuple[str, str]], protocol: str) -> WebSocket:
+        """Open a WebSocket with this subprotocol, such as to a program in a pod."""
+        asked, key = self.asked("create", path), new_key()
+        headers = {"User-Agent": "pai-runtime", **request_headers(key, protocol)}
+        request = HttpRequest("GET", f"{path}?{urlencode(query)}", headers)
+        login = self._login(asked)
+        answer = self._upgraded(asked, request, login)
+        if isinstance(answer, Answer) and answer.status == HTTPStatus.UNAUTHORIZED:
+            answer = self._upgraded(asked, request, self._renewed(asked, login, answer))
+        if isinstance(answer, Answer):
+            raise refusal(asked, answer)
+        found = answer.headers["Sec-WebSocket-Accept"], answer.headers["Sec-WebSocket-Protocol"]
+        if found != (accepted(key), protocol):
+            answer.close()
+            raise not_json(asked, f"it does not open a WebSocket of {protocol}")
+        return WebSocket(answer)
+
     def asked(self, verb: str, path: str) -> Asked:
         """Return a description of a request for messages; `verb` is that of RBAC."""
         access = self._access
@@ -193,6 +219,12 @@ class Api:
     ) -> Answer | OpenAnswer:
         try:
             return self._connections.open(self._sent(request, login), login, SECONDS, silence)
+        except NoAnswer as error:
+            raise unreachable(asked, str(error), may_pass=not error.permanent) from None
+
+    def _upgraded(self, asked: Asked, request: HttpRequest, login: Login) -> Answer | Upgraded:
+        try:
+            return self._connections.upgrade(self._sent(request, login), login, SECONDS)
         except NoAnswer as error:
             raise unreachable(asked, str(error), may_pass=not error.permanent) from None
 

@@ -11,6 +11,7 @@ from pai_runtime.engine.http import (
     HttpRequest,
     NotConnected,
     OpenAnswer,
+    Upgraded,
     proxy_for,
     split_url,
 )
@@ -37,6 +38,10 @@ class Connections:
         seconds.
         """
         return self._client(login).open(request, Bounds(seconds, 0, _MOST_OF_REFUSAL), silence)
+
+    def upgrade(self, request: HttpRequest, login: Login, seconds: float) -> Answer | Upgraded:
+        """Return the answer to a request to switch protocols, within `seconds`. Raises `NoAnswer`."""
+        return self._client(login).upgrade(request, Bounds(seconds, 0, _MOST_OF_REFUSAL))
 
     def _client(self, login: Login) -> Client:
         """Return what has the connections of a client certificate; of a replaced one, nothing is kept."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from pai_kubernetes.api.access import Login
 from pai_runtime.engine import ClusterError
+from pai_runtime.engine.documents import read_file
 from pai_runtime.engine.http import bearer
-from pai_runtime.task.regular_file import open_regular
 
 MOST_OF_FILE: Final = 1 << 20
 _FRESH_SECONDS: Final = 60
@@ -45,7 +45,7 @@ class TokenFile:
 
     def _read(self) -> Login:
         try:
-            data = read_file(self._path)
+            data = read_file(self._path, MOST_OF_FILE)
         except OSError as error:
             message = f"the token in {self._path} cannot be read: {error.strerror}"
             raise ClusterError(f"{self._origin}: {message}") from None
@@ -54,12 +54,3 @@ class TokenFile:
             self._read_at = time.monotonic()
             return self._login
         raise ClusterError(f"{self._origin}: expected a token in {self._path}, found something else")
-
-
-def read_file(path: Path) -> bytes:
-    """Read a file of bounded size. Raises `OSError`."""
-    with open_regular(path) as opened:
-        data = opened.read(MOST_OF_FILE + 1)
-    if len(data) > MOST_OF_FILE:
-        raise OSError(0, f"larger than {MOST_OF_FILE} bytes", str(path))
-    return data

@@ -5,8 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pai_kubernetes.api import times
-from pai_kubernetes.api.hidden import cut, told
-from pai_runtime.engine.messages import printable
+from pai_runtime.engine.messages import cut, printable, server_text
 
 LONGEST: Final = 300
 """Maximum characters of a text that are shown."""
@@ -81,7 +80,7 @@ def annotation(document: Any, name: str) -> str:
 
 def shown(text: str) -> str:
     """Return a text as one bounded, printable line."""
-    return cut(printable(" ".join(told(text, 4 * LONGEST).split())), LONGEST)
+    return cut(printable(" ".join(server_text(text, 4 * LONGEST).split())), LONGEST)
 
 
 seconds = lru_cache(maxsize=8192)(times.seconds)

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pai_kubernetes.api.access import Access, Credentials, Fixed, Login
-from pai_kubernetes.api.credentials import TokenFile, read_file
+from pai_kubernetes.api.credentials import MOST_OF_FILE, TokenFile
 from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import Position
-from pai_runtime.document.schemas import package_schema
-from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value, check_value
+from pai_pod.engine import paths
+from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value
+from pai_runtime.engine.documents import check_value, package_schema, read_document, read_file
 from pai_runtime.engine.http import basic, bearer, split_url
 from pai_runtime.engine.messages import listed, near_miss
-from pai_runtime.task import paths
 
 SERVICE_ACCOUNT: Final = Path(paths.SERVICE_ACCOUNT)
 
@@ -65,7 +63,7 @@ class _Config:
     def __init__(self, roots: Sequence[Value], problems: Problems) -> None:
         self._roots = roots
         self._problems = problems
-        self._position = Position(roots[0].node.source.file)
+        self._position = roots[0].node.source.whole
 
     def access(self, name: str) -> Access:
         """Return the access that a context describes; its faults are reported. Raises `InvalidInput`."""
@@ -211,7 +209,7 @@ class _Config:
         elif file is not None and file.data:
             path = _beside(entry, file.data)
             try:
-                return read_file(path)
+                return read_file(path, MOST_OF_FILE)
             except OSError as error:
                 message = f"{path} cannot be read: {error.strerror}"
                 self._problems.add(file.problem("unreadable", message))
@@ -242,15 +240,15 @@ def _in_cluster() -> Access:
         )
     origin = f"the service account in {SERVICE_ACCOUNT}"
     try:
-        authority = read_file(SERVICE_ACCOUNT / "ca.crt")
-        namespace = read_file(SERVICE_ACCOUNT / "namespace").decode().strip()[:_MOST_OF_NAMESPACE]
+        authority = read_file(SERVICE_ACCOUNT / "ca.crt", MOST_OF_FILE)
+        namespace = read_file(SERVICE_ACCOUNT / "namespace", MOST_OF_FILE).decode().strip()
     except (OSError, ValueError) as error:
         raise ClusterError(f"{origin} cannot be read: {getattr(error, 'strerror', error)}") from None
     return Access(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         user="the pod's service account",
         origin=origin,
-        namespace=namespace or "default",
+        namespace=namespace[:_MOST_OF_NAMESPACE] or "default",
         authority=authority,
         credentials=TokenFile(SERVICE_ACCOUNT / "token", origin),
     )

@@ -9,10 +9,9 @@ from http.client import responses
 from typing import Any, Final
 
 from pai_kubernetes.api.errors import ApiError, Cause
-from pai_kubernetes.api.hidden import told
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
 from pai_runtime.engine.http import Answer
-from pai_runtime.engine.messages import printable
+from pai_runtime.engine.messages import printable, server_text
 
 _MOST_SAID: Final = 1000
 _MOST_CAUSES: Final = 200
@@ -159,4 +158,4 @@ def _causes(status: dict[str, Any]) -> list[Cause]:
 
 def _text(value: Any, most: int) -> str:
     """Return a text of the server, bounded and printable."""
-    return printable(told(value, most)) if isinstance(value, str) else ""
+    return printable(server_text(value, most)) if isinstance(value, str) else ""

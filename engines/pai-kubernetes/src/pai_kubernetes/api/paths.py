@@ -29,6 +29,16 @@ def pod_log(namespace: str, name: str) -> str:
     return f"{pods(namespace, name)}/log"
 
 
+def pod_exec(namespace: str, name: str) -> str:
+    """Return the path by which a program is run in a pod."""
+    return f"{pods(namespace, name)}/exec"
+
+
+def pod_port_forward(namespace: str, name: str) -> str:
+    """Return the path by which ports of a pod are connected to."""
+    return f"{pods(namespace, name)}/portforward"
+
+
 def config_maps(namespace: str, name: str = "") -> str:
     """Return the path of a ConfigMap; without a name, of the collection."""
     return _path("/api/v1", namespace, "configmaps", name)

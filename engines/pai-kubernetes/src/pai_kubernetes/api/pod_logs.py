@@ -11,7 +11,7 @@ from pai_kubernetes.api.client import Api, Stream
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import pod_log
 from pai_kubernetes.api.times import as_text, nanoseconds
-from pai_kubernetes.plain import Piece
+from pai_runtime.engine.records import Piece
 from pai_runtime.plugin import backoff
 
 MOST_BUFFERED: Final = 1 << 20

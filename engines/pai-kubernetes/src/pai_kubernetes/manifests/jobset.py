@@ -13,8 +13,10 @@ from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.run_objects import RunObjects
 
 
-def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the JobSet; `pods` are the templates of the pods by role."""
+def job_set(
+    run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str, Any]], provenance: str = ""
+) -> dict[str, Any]:
+    """Return the JobSet; `pods` are the templates of the pods by role, `provenance` what produced the run."""
     spec = {
         # Names count before a pod is ready: the tasks of a gang wait for each other's.
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": run.name},
@@ -26,6 +28,8 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
     document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: _file(run)}
     if run.job.hold:
         document["metadata"]["annotations"][labels.HOLD] = f"{run.job.hold:g}"
+    if provenance:
+        document["metadata"]["annotations"][labels.PROVENANCE] = provenance
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
     document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}

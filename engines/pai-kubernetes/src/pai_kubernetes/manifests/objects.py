@@ -6,22 +6,23 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from pai_kubernetes.manifests.config_map import code_config_map, job_config_map
-from pai_kubernetes.manifests.images import task_images
+from pai_kubernetes.manifests.config_map import code_config_maps, job_config_map
 from pai_kubernetes.manifests.jobset import job_set
 from pai_kubernetes.manifests.origins import Origins, job_set_origins
 from pai_kubernetes.manifests.peers import run_roles
 from pai_kubernetes.manifests.pod import pod_template
 from pai_kubernetes.manifests.policies import Policies
+from pai_kubernetes.manifests.provenance import provenance_text
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.secret import job_secret, pull_secret
 from pai_kubernetes.manifests.sizes import check_sizes
 from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
-from pai_kubernetes.plain import TaskName
 from pai_kubernetes.profile import KubernetesProfile
+from pai_pod.engine import pack_code, task_images
 from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
 from pai_runtime.engine.jobs import job_config
+from pai_runtime.engine.records import TaskName
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
         profile,
         has_pull_secret=any(each.credentials for each in images.values()),
         job_file=job_config(job),
+        code=pack_code(request.code) if request.code else None,
     )
     pull = pull_secret(run, list(images.values()))
     storages = {
@@ -83,12 +85,11 @@ def render(  # noqa: PLR0913 - all that a run is made of
         role: pod_template(run, job.roles[role], plan, images[role].uri, storages[role])
         for role, plan in of_role.items()
     }
-    objects = [job_set(run, policies, pods), job_config_map(run)]
-    if request.code:
-        objects.append(code_config_map(run, request.code))
+    came_from = provenance_text(request, plans.values())
+    objects = [job_set(run, policies, pods, came_from), job_config_map(run), *code_config_maps(run)]
     own_secrets = [job_secret(run, run_secret), *([pull] if pull else [])]
     check_sizes([*objects, *own_secrets])
-    origins = job_set_origins(job, of_role, images, storages, pods, profile.runtime_image_at)
+    origins = job_set_origins(job, images, storages, pods, profile.runtime_image_at)
     return RenderedRun(objects, own_secrets, origins, run.job_file.digest)
 
 

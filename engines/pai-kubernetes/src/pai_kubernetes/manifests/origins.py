@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.storages import StorageVolumes
-from pai_runtime.document.problems import DocumentPath, Position
-from pai_runtime.engine import Job, Location, Plan, TaskRole
+from pai_pod.engine import TaskImage
+from pai_runtime.engine import Job, Location, TaskRole
+from pai_runtime.engine.jobs import use_location
 
 POD_TEMPLATE: Final = "spec.replicatedJobs[{}].template.spec.template"
 """The path of the template of a role's pods, to be formatted with the number of the role."""
 _ROLE: Final = re.compile(r"spec\.replicatedJobs\[\d+\]")
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
-_OF_JOB: Final[Mapping[str, DocumentPath]] = {
+_OF_JOB: Final[Mapping[str, tuple[str, ...]]] = {
     "template.spec.completions": ("instances",),
     "template.spec.parallelism": ("instances",),
     "template.spec.backoffLimitPerIndex": ("taskRetryCount",),
     "template.spec.maxFailedIndexes": ("completion", "minFailedInstances"),
     "template.spec.successPolicy": ("completion", "minSucceededInstances"),
 }
-_OF_CONTAINER: Final[Mapping[str, DocumentPath]] = {
+_OF_CONTAINER: Final[Mapping[str, tuple[str, ...]]] = {
     "resources": ("resourcePerInstance",),
     "resources.limits.cpu": ("resourcePerInstance", "cpu"),
     "resources.limits.memory": ("resourcePerInstance", "memoryMB"),
@@ -64,22 +64,17 @@ class Origins:
 
 def job_set_origins(
     job: Job,
-    plans: Mapping[str, Plan],
     images: Mapping[str, TaskImage],
     storages: Mapping[str, StorageVolumes],
     pods: Mapping[str, Mapping[str, Any]],
     runtime_image: Location | None = None,
 ) -> Origins:
     """Return the origins of a JobSet with these pods; most arguments are by task role."""
-    whole = Position(job.file)
     locations = {
-        path: Location(whole, whole, field)
-        for path, field in {
-            "spec": "",
-            "spec.failurePolicy": "jobRetryCount",
-            "metadata.name": "name",
-            "metadata.labels": "defaults.virtualCluster",
-        }.items()
+        "spec": job.value.at(()),
+        "spec.failurePolicy": job.value.at(("jobRetryCount",)),
+        "metadata.name": job.value.at(("name",)),
+        "metadata.labels": job.value.at(("defaults", "virtualCluster")),
     }
     for number, role in enumerate(job.roles.values()):
         base = f"spec.replicatedJobs[{number}]"
@@ -90,9 +85,8 @@ def job_set_origins(
         if runtime_image is not None:
             locations |= {f"{pod}.initContainers[{each}].image": runtime_image for each in range(2)}
         used = {
-            volume["name"]: location
+            volume["name"]: use_location(job, role.name, *use)
             for volume, use in zip(storages[role.name].volumes, storages[role.name].uses, strict=True)
-            if (location := _of_use(job, plans[role.name], use))
         }
         locations |= {f"{pod}.{path}": used[name] for path, name in _volumes(pods[role.name]) if name in used}
     return Origins(locations)
@@ -118,14 +112,6 @@ def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for path, holder in holders.items():
         for index, each in enumerate(holder):
             yield f"{path}[{index}]", each["name"]
-
-
-def _of_use(job: Job, plan: Plan, number: int) -> Location | None:
-    use = plan.uses[number]
-    written = (
-        each for each in job.uses[plan.role].uses if (each.name, each.plugin) == (use.name, use.plugin)
-    )
-    return next((each.locate(("name",)) for each in written), None)
 
 
 def _parts(path: str) -> tuple[str, ...]:

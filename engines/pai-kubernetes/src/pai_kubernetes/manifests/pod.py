@@ -1,22 +1,31 @@
 """The pod of a task: the init container with the runtime, the sidecar for its log, the user's container."""
 
 from collections.abc import Mapping, Sequence
+from posixpath import normpath
 from typing import Any, Final
 
 from pai_kubernetes import labels
 from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
-from pai_kubernetes.manifests.storages import StorageVolumes
-from pai_pod.engine import CODE, DECIDING_VARIABLE, FAILURE, FIRST_PORT, PORT_VARIABLE, SUCCESS
+from pai_kubernetes.manifests.storages import StorageVolumes, storage_volume
+from pai_pod.engine import (
+    DECIDING_VARIABLE,
+    FAILURE,
+    FIRST_PORT,
+    PORT_VARIABLE,
+    SUCCESS,
+    code,
+    kept_output,
+    paths,
+)
 from pai_runtime.engine import Plan, TaskRole
 from pai_runtime.engine.jobs import unnamed_port
-from pai_runtime.task import paths
-from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
 _VOLUME_NAME: Final = "pai-vol"
+_OUTPUT: Final = "pai-output"
 _GRACE_SECONDS: Final = 60
 """Grace period in seconds: 10 for processes, 30 for exit callbacks, and a margin."""
 _NOBODY: Final = 65534
@@ -25,13 +34,15 @@ _OWNERS_ONLY: Final = 0o400
 _OF_A_ROOT_SHELL: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 """Capabilities that root needs to install packages; other users have none of them."""
 
+_INDEX: Final = "PAI_TASK_INDEX"
+_UID: Final = "PAI_JOBSET_UID"
 _BY_DOWNWARD_API: Final = {
-    "PAI_TASK_INDEX": f"metadata.annotations['{labels.COMPLETION_INDEX}']",
+    _INDEX: f"metadata.annotations['{labels.COMPLETION_INDEX}']",
     "PAI_POD_NAME": "metadata.name",
     "PAI_POD_UID": "metadata.uid",
     "PAI_POD_NAMESPACE": "metadata.namespace",
     "POD_IP": "status.podIP",
-    "PAI_JOBSET_UID": f"metadata.labels['{labels.JOBSET_UID}']",
+    _UID: f"metadata.labels['{labels.JOBSET_UID}']",
     "PAI_JOB_ATTEMPT": f"metadata.labels['{labels.RESTART_ATTEMPT}']",
     "PAI_TASK_ATTEMPT": f"metadata.annotations['{labels.INDEX_FAILURES}']",
     "PAI_TASK_EVICTIONS": f"metadata.annotations['{labels.INDEX_IGNORED_FAILURES}']",
@@ -74,14 +85,18 @@ def _volumes(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:
         {"name": "pai-config", "configMap": {"name": run.job_config}},
         {"name": "pai-secrets", "secret": {"secretName": run.secrets, "defaultMode": _OWNERS_ONLY}},
     ]
-    if run.code_config:
-        volumes.append({"name": "pai-code", "configMap": {"name": run.code_config}})
+    volumes += [
+        {"name": f"pai-code-{number}", "configMap": {"name": name}}
+        for number, name in enumerate(run.code_configs)
+    ]
     if role.shm_mb:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{role.shm_mb}Mi"}})
     if run.profile.delivery == "imageVolume":
         profile = run.profile
         image = {"reference": profile.runtime_image, "pullPolicy": profile.image_pull_policy}
         volumes.append({"name": "runtime-bundle", "image": image})
+    if run.profile.output:
+        volumes.append({"name": _OUTPUT, **storage_volume(run.profile.output.storage)})
     return volumes
 
 
@@ -91,8 +106,8 @@ def _bundle(run: RunObjects) -> Mounts:
     return [
         {
             "name": "runtime-bundle",
-            "mountPath": BUNDLE,
-            "subPath": IMAGE_BUNDLE.removeprefix("/"),
+            "mountPath": paths.BUNDLE,
+            "subPath": paths.IMAGE_BUNDLE.removeprefix("/"),
             "readOnly": True,
         }
     ]
@@ -100,28 +115,31 @@ def _bundle(run: RunObjects) -> Mounts:
 
 def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
     """Return the init container, whose steps may use the storages too."""
-    code = [{"name": "pai-code", "mountPath": paths.CODE, "readOnly": True}] if run.code_config else []
+    code_parts = [
+        {"name": f"pai-code-{number}", "mountPath": f"{paths.CODE}/{number}", "readOnly": True}
+        for number in range(len(run.code_configs))
+    ]
     given = {
-        "PAI_SECRET_DIR": SECRETS,
-        "PAI_USER_EXTENSION_SECRET_DIR": SECRETS,
+        "PAI_SECRET_DIR": paths.SECRETS,
+        "PAI_USER_EXTENSION_SECRET_DIR": paths.SECRETS,
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
+        **({code.DIGEST_VARIABLE: run.code.digest} if run.code else {}),
     }
-    told = {name: {"fieldRef": {"fieldPath": path}} for name, path in _BY_DOWNWARD_API.items()}
     return {
         "name": labels.INIT,
         "image": run.profile.runtime_image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "env": [
             *({"name": name, "value": value} for name, value in given.items()),
-            *({"name": name, "valueFrom": source} for name, source in told.items()),
+            *_by_downward_api(*_BY_DOWNWARD_API),
         ],
         "resources": init_resources(role),
         "securityContext": {"runAsUser": 0, **_without_capabilities()},
         "volumeMounts": [
-            {"name": _VOLUME_NAME, "mountPath": VOLUME},
-            {"name": "pai-config", "mountPath": CONFIG, "readOnly": True},
-            {"name": "pai-secrets", "mountPath": SECRETS, "readOnly": True},
-            *code,
+            {"name": _VOLUME_NAME, "mountPath": paths.VOLUME},
+            {"name": "pai-config", "mountPath": paths.CONFIG, "readOnly": True},
+            {"name": "pai-secrets", "mountPath": paths.SECRETS, "readOnly": True},
+            *code_parts,
             *_bundle(run),
             *storages,
         ],
@@ -134,6 +152,7 @@ def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
     port = unnamed_port(run.job, FIRST_PORT)
     told = {DECIDING_VARIABLE: deciding, PORT_VARIABLE: str(port or "")} if run.job.gang else {}
     env = [{"name": name, "value": value} for name, value in told.items() if value]
+    env += _output_variables(run, role)
     return {
         "name": labels.RUNTIME_LOG,
         "image": run.profile.runtime_image,
@@ -149,8 +168,38 @@ def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             **_without_capabilities(),
         },
-        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME, "readOnly": True}],
+        "volumeMounts": [
+            {"name": _VOLUME_NAME, "mountPath": paths.VOLUME, "readOnly": True},
+            *_output_mounts(run),
+        ],
     }
+
+
+def _output_variables(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:
+    """Return the variables that say where on the storage the output of a task belongs."""
+    if run.profile.output is None:
+        return []
+    # Kubernetes replaces what stands before in the list.
+    path = kept_output.task_output_path(run.name, f"$({_UID})", role.name, f"$({_INDEX})")
+    return [
+        *_by_downward_api(_UID, _INDEX, "PAI_JOB_ATTEMPT", "PAI_TASK_ATTEMPT", "PAI_TASK_EVICTIONS"),
+        {"name": kept_output.OUTPUT_VARIABLE, "value": path},
+    ]
+
+
+def _output_mounts(run: RunObjects) -> list[dict[str, Any]]:
+    if run.profile.output is None:
+        return []
+    sub_path = run.profile.output.storage.sub_path
+    return [
+        {"name": _OUTPUT, "mountPath": paths.OUTPUT, **({"subPath": normpath(sub_path)} if sub_path else {})}
+    ]
+
+
+def _by_downward_api(*names: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": _BY_DOWNWARD_API[name]}}} for name in names
+    ]
 
 
 def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Mounts) -> dict[str, Any]:
@@ -160,12 +209,12 @@ def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Moun
         "name": labels.APP,
         "image": image,
         "imagePullPolicy": run.profile.image_pull_policy,
-        "command": [LAUNCHER],
-        **({"workingDir": f"{VOLUME}/{CODE}"} if run.code_config else {}),
+        "command": [paths.LAUNCHER],
+        **({"workingDir": f"{paths.VOLUME}/{code.CODE}"} if run.code else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
-        "terminationMessagePath": TERMINATION_LOG,
-        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME}, *shm, *_bundle(run), *storages],
+        "terminationMessagePath": paths.TERMINATION_LOG,
+        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": paths.VOLUME}, *shm, *_bundle(run), *storages],
     }
 
 

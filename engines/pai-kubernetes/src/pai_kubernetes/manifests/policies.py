@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pai_kubernetes.labels import APP, INIT
+from pai_pod.engine import PERMANENT_INIT_CODES
 from pai_runtime.engine import Job, Problem, Problems, TaskRole
-from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 
 _MOST: Final = 2**31 - 1
 """The maximum of the API's 32-bit counts."""

@@ -7,6 +7,7 @@ from typing import Any
 from pai_kubernetes import labels
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
+from pai_pod.engine import PackedCode
 from pai_runtime.engine import Job, RunRequest
 from pai_runtime.engine.jobs import JobFile
 
@@ -22,6 +23,7 @@ class RunObjects:
     profile: KubernetesProfile
     has_pull_secret: bool
     job_file: JobFile
+    code: PackedCode | None
 
     @property
     def job_config(self) -> str:
@@ -29,9 +31,10 @@ class RunObjects:
         return job_config_name(self.name)
 
     @property
-    def code_config(self) -> str:
-        """The name of the ConfigMap with the code; empty if there is none."""
-        return f"{self.name}-code" if self.request.code else ""
+    def code_configs(self) -> dict[str, bytes]:
+        """The parts of the code by the names of their ConfigMaps; empty if there is no code."""
+        parts = self.code.parts if self.code else ()
+        return {f"{self.name}-code-{number}": part for number, part in enumerate(parts)}
 
     @property
     def secrets(self) -> str:

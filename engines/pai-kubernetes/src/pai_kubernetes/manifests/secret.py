@@ -5,9 +5,8 @@ from base64 import b64encode
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.run_objects import RunObjects
-from pai_pod.engine import DOCKER_HUB, JOB_FILE
+from pai_pod.engine import DOCKER_HUB, JOB_FILE, TaskImage
 from pai_runtime.engine import CannotRun, Value
 
 _DOCKER_HUB: Final = "https://index.docker.io/v1/"

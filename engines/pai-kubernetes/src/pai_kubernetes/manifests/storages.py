@@ -7,16 +7,17 @@ from typing import Any
 
 from pai_kubernetes.profile import KubernetesProfile, Storage
 from pai_runtime.engine import CannotRun, Plan
+from pai_runtime.engine.jobs import UseRecord
 from pai_runtime.plugin import Mount, with_user_and_job
 
 
 @dataclass(frozen=True)
 class StorageVolumes:
-    """The volumes of a pod and their mounts; `uses` has the index of the use for each volume."""
+    """The volumes of a pod and their mounts; `uses` has for each volume its use and its source."""
 
     volumes: Sequence[Mapping[str, Any]]
     mounts: Sequence[Mapping[str, Any]]
-    uses: Sequence[int]
+    uses: Sequence[tuple[UseRecord, str]]
 
 
 def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile) -> StorageVolumes:
@@ -38,8 +39,8 @@ def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile)
             raise CannotRun(f"{message}: the engine profile '{profile.name}' has no such storage")
         if storage not in names:
             names[storage] = f"storage-{len(names)}"
-            volumes.append({"name": names[storage], **_volume(storage)})
-            uses.append(planned.use)
+            volumes.append({"name": names[storage], **storage_volume(storage)})
+            uses.append((plan.uses[planned.use], mount.source))
         mounts[mount.path] = _mount(mount, storage, names[storage], job, user)
     return StorageVolumes(volumes, list(mounts.values()), uses)
 
@@ -54,7 +55,8 @@ def _storage(mount: Mount, profile: KubernetesProfile) -> Storage | None:
     return Storage(mount.source, nfs_server=server, nfs_path=f"/{path}")
 
 
-def _volume(storage: Storage) -> dict[str, Any]:
+def storage_volume(storage: Storage) -> dict[str, Any]:
+    """Return the source of a storage's volume."""
     if storage.claim:
         return {"persistentVolumeClaim": {"claimName": storage.claim}}
     if storage.nfs_server:

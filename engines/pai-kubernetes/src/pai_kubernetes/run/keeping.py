@@ -10,12 +10,12 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
-from pai_kubernetes.plain import LogName
 from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.pods import TaskPod, has_started
-from pai_pod.engine import read_told, without_told
+from pai_pod.engine import told_variables
 from pai_runtime.engine import Run, RunTask
 from pai_runtime.engine.keeping import Kept, Seen
+from pai_runtime.engine.records import LogName
 
 _LINES: Final = 10_000
 _MOST_BYTES: Final = 4 << 20
@@ -88,8 +88,8 @@ class Keeper:
         for container in (INIT, RUNTIME_LOG):
             if has_started(pod.document, container):
                 log = read_log(self._api, pod.name, container, lines=_LINES, most=_MOST_BYTES)
-                told = read_told(log)
-                self._take(task, pod, without_told(log), told)
+                told = told_variables.read_told(log)
+                self._take(task, pod, told_variables.without_told(log), told)
 
     def _take(self, task: RunTask, pod: TaskPod, text: bytes, told: Mapping[str, Any]) -> None:
         self._try(lambda kept: kept.append(task.name, pod.attempt, "runtime", text))

@@ -7,11 +7,11 @@ from typing import Any
 
 from pai_kubernetes.api.fields import label, mapping, whole
 from pai_kubernetes.labels import REPLICATED_JOB
-from pai_kubernetes.plain import TaskStatus
 from pai_kubernetes.run.retrying import role_is_over
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
 from pai_runtime.engine import Run, RunTask
+from pai_runtime.engine.records import TaskStatus
 
 
 def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:

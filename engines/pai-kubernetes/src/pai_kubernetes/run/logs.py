@@ -9,11 +9,11 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import NO_LOG, LogStream, read_log
 from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
-from pai_kubernetes.plain import LogName, Piece
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
-from pai_pod.engine import ToldFilter
+from pai_pod.engine import told_variables
 from pai_runtime.engine import RunTask
+from pai_runtime.engine.records import LogName, Piece
 
 MOST_FOLLOWED: Final = 50
 """Maximum number of concurrent streams, each a connection and a thread."""
@@ -107,7 +107,7 @@ class Logs:
         containers = [each for each in reversed(_CONTAINERS[log]) if has_started(pod.document, each)]
         try:
             for container in containers:
-                lines = ToldFilter()
+                lines = told_variables.ToldFilter()
                 data = read_log(self.api, pod.name, container, lines=_TAIL_LINES, most=_MOST_TAIL)
                 if kept := lines.feed(data) + lines.flush():
                     return kept
@@ -132,7 +132,7 @@ class TaskLog:
         self._is_followed = False
         self._is_lost = False
         self._error: OSError | None = None
-        self._filter = ToldFilter()
+        self._filter = told_variables.ToldFilter()
         self._pieces: deque[Piece] = deque()
 
     def read(self, most: int) -> bytes:
@@ -253,7 +253,7 @@ class TaskLog:
             return False
         self._pod, container = found
         self._left.popleft()
-        self._filter = ToldFilter()
+        self._filter = told_variables.ToldFilter()
         self._is_followed = self._logs.is_live
         pod = self._pod
         self._stream = LogStream(

@@ -14,8 +14,8 @@ from pai_kubernetes.labels import (
     REPLICATED_JOB,
     RESTART_ATTEMPT,
 )
-from pai_kubernetes.plain import TaskName
 from pai_kubernetes.run.roles import Role
+from pai_runtime.engine.records import TaskName
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import errno
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import chain
@@ -13,16 +14,20 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import annotation, label, mapping, moment, string
+from pai_kubernetes.api.fields import annotation, label, mapping, moment, shown, string
 from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.names import job_config_name
-from pai_kubernetes.plain import LogName
+from pai_kubernetes.profile import Output
+from pai_kubernetes.run.copying import container_files, container_services
 from pai_kubernetes.run.ends import end_of
+from pai_kubernetes.run.entering import enter
+from pai_kubernetes.run.forwarding import forwarded
 from pai_kubernetes.run.keeping import Keeper
 from pai_kubernetes.run.logs import Logs
+from pai_kubernetes.run.output import RunOutput, with_place
 from pai_kubernetes.run.pods import (
     TaskPod,
     addresses,
@@ -32,13 +37,15 @@ from pai_kubernetes.run.pods import (
     of_run,
     task_pods,
 )
+from pai_kubernetes.run.provenance import images, read_provenance
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_pod.engine import read_told, with_given_peers
+from pai_pod.engine import JOB_FILE, kept_output, told_variables, with_given_peers
 from pai_runtime.engine import (
+    CannotCopy,
     CannotEnter,
     CannotRemove,
     LogReader,
@@ -46,10 +53,13 @@ from pai_runtime.engine import (
     Run,
     RunReader,
     RunTask,
+    TaskFile,
     TaskVariables,
     Unreadable,
 )
+from pai_runtime.engine.http import split_url
 from pai_runtime.engine.keeping import Kept, Seen, kept_at
+from pai_runtime.engine.records import LogName
 
 _GONE: Final = "its pod is gone; this is what was read of it while the run was followed"
 _LINES: Final = 200
@@ -60,10 +70,11 @@ _REST_OF_PODS: Final = 2.0
 
 
 class Reader(RunReader):
-    """The run `named`; `kubectl` has the first words of a command line of kubectl.
+    """The run `named`.
 
     What is read of the run while it is followed is kept on this machine, for when the cluster no longer has
-    it: in the empty directory `keep`, or in one of the engine's.
+    it: in the empty directory `keep`, or in one of the engine's. Of what is not, `output` says where its pods
+    have left theirs. `provenance` is what a list says of what produced it.
 
     The first request asks the cluster; further ones use watches, so that polling each second does not ask it
     again.
@@ -75,13 +86,13 @@ class Reader(RunReader):
         name: str,
         profile_name: str,
         *,
-        kubectl: Sequence[str] = ("kubectl",),
         keep: Path | None = None,
+        output: Output | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.named = name
         self.on = profile_name
         self._api = api
-        self._kubectl = kubectl
         self._was_asked = False
         self._watched: Watched | None = None
         self._pods: Mapping[str, Sequence[TaskPod]] = {}
@@ -89,10 +100,12 @@ class Reader(RunReader):
         self._sayings = Sayings(api, self._task_pods)
         self._may_hold = False
         self._uid = ""
+        self._provenance = provenance
         place = kept_at(profile_name, name)
         self._kept = Kept(place) if place is not None else None
         self._seen: Seen | None = None
         self._keep = keep
+        self._output = output
         self._keeper: Keeper | None = None
         self._followed: Run | None = None
         self._say: Callable[[str], None] = lambda _text: None
@@ -109,10 +122,11 @@ class Reader(RunReader):
         if self._keeper is None:
             run = self._with_kept(run)
         if isinstance(run, Unreadable):
-            return run
+            return with_place(run, self._output, self.named)
         if self._keeper is not None and watched is not None:
             self._followed = run
             self._keeper.look(run, string(watched.jobset(), "metadata", "uid"))
+        run = self._with_output(run)
         may_hold = bool(annotation(watched.jobset(), HOLD)) if watched is not None else self._may_hold
         return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
@@ -181,6 +195,36 @@ class Reader(RunReader):
         failed = seen.run.failed_task if seen.run.over else None
         return replace(run, tasks=tuple(tasks), failed_task=failed or run.failed_task)
 
+    def _run_output(self) -> RunOutput | None:
+        uid = string(self._watched.jobset(), "metadata", "uid") if self._watched is not None else self._uid
+        return RunOutput(self._output, self.named, uid) if self._output is not None and uid else None
+
+    def _with_output(self, run: Run) -> Run:
+        """Note of the tasks whose pods are gone, and of which little is kept here, where their output is."""
+        output = self._run_output()
+        if output is None or self._watched is not None:  # who watches the run reads what pods leave in time
+            return run
+        tasks = [
+            output.noted(task)
+            if task.over and not self._logs.pods_of(task.name, None) and not self._is_kept(task)
+            else task
+            for task in run.tasks
+        ]
+        return replace(run, tasks=tuple(tasks))
+
+    def _is_kept(self, task: RunTask) -> bool:
+        """Return whether a task was followed from here to its end."""
+        return self._seen is not None and any(
+            each.name == task.name and each.over for each in self._seen.run.tasks
+        )
+
+    def _stored(self, task: RunTask, attempt: int | None = None) -> kept_output.StoredAttempt | None:
+        """Return what is on a storage of an attempt that is over; None if that cannot be read here."""
+        output = self._run_output()
+        if output is None or not (task.over or (attempt is not None and attempt < task.retries)):
+            return None
+        return output.attempt(task, attempt)
+
     def close(self) -> None:
         """End all watches and streams, and the keeping of a run that was followed."""
         if self._keeper is not None and self._followed is not None and self._watched is not None:
@@ -204,18 +248,27 @@ class Reader(RunReader):
         return None
 
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
-        """Return the exit record of a task from the termination message of its last pod, or a substitute."""
+        """Return the exit record of a task from the termination message of its last pod, or a substitute.
+
+        Without a pod, it is what was kept of it.
+        """
         pod = self._pod(task)
-        if pod is None and self._kept is not None and self._seen is not None:
-            return self._kept.record(task.name)
-        end = end_of(pod.document) if pod is not None else None
+        if pod is None:
+            kept = self._kept.record(task.name) if self._kept is not None and self._seen is not None else {}
+            stored = self._stored(task) if not kept else None
+            return stored.record() if stored is not None else kept
+        end = end_of(pod.document)
         return end.record if end is not None else {}
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
-        """Return a log from the node of the task's pod; from the local copy if the pods are gone."""
-        is_gone = self._seen is not None and not self._logs.pods_of(task.name, attempt)
-        kept = self._kept.log(task, log, attempt) if self._kept is not None and is_gone else None
-        return kept or self._logs.log(task, log, attempt)
+        """Return a log from the node of the task's pod; if the pods are gone, from what is kept of it."""
+        if self._logs.pods_of(task.name, attempt):
+            return self._logs.log(task, log, attempt)
+        kept = (
+            self._kept.log(task, log, attempt) if self._kept is not None and self._seen is not None else None
+        )
+        stored = None if kept and self._is_kept(task) else self._stored(task, attempt)
+        return (stored.log(log) if stored is not None else None) or kept or self._logs.log(task, log, attempt)
 
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the variables that the sidecar prints, with peers'.
@@ -225,10 +278,14 @@ class Reader(RunReader):
         pod = self._pod(task)
         if pod is None and self._kept and self._seen and (kept := self._kept.variables(task.name)):
             return TaskVariables(kept, f"the variables of {task.name} about its peers are not kept")
+        stored = self._stored(task) if pod is None else None
+        if stored is not None and (kept := stored.variables()):
+            return TaskVariables(kept, f"the variables of {task.name} about its peers are not kept")
         if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
             raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
         try:
-            told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+            log = read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES)
+            told = told_variables.read_told(log)
         except ApiError as error:
             if error.status not in NO_LOG:
                 raise
@@ -244,6 +301,20 @@ class Reader(RunReader):
             where = f"{self._api.label}: the job in the ConfigMap {job_config_name(self.named)}"
             why = f"{where} cannot be read; it may be in the Secret of the run"
         return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {why}")
+
+    def provenance(self, *, whole: bool = True) -> Mapping[str, Any]:
+        """Return what produced the run, by its JobSet, ConfigMap and pods. Raises `ClusterError`."""
+        if self._watched is not None:
+            self._provenance = read_provenance(self._watched.jobset())
+        elif self._provenance is None or (whole and not self._was_asked):
+            self._ask()
+        found = self._provenance or {}
+        if not found or not whole:
+            return found
+        job = mapping(found, "job")
+        if "text" not in job:  # which would say that it is not to be kept
+            job = {**job, "text": self._given().get(JOB_FILE)}
+        return {**found, "job": job, "images": images(chain(*self._task_pods().values()))}
 
     def _given(self) -> Mapping[str, str]:
         """Return the files that the pods were given, except for those with secrets. Raises `ApiError`."""
@@ -281,7 +352,43 @@ class Reader(RunReader):
         return None
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """Raise `CannotEnter` with the command line of kubectl that enters the task."""
+        """Run a program in the task's container by its supervisor, and return its exit status.
+
+        Raises `CannotEnter`.
+        """
+        return enter(self._api, self._running_pod(task), argv)
+
+    def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:
+        """Yield a file or directory of the task's container. Raises `CannotCopy`."""
+        try:
+            pod = self._running_pod(task)
+        except CannotEnter as error:
+            raise CannotCopy(str(error)) from None
+        yield from container_files(self._api, pod, path)
+
+    def services(self, task: RunTask) -> Mapping[str, str]:
+        """Return the addresses of the task's services from its ``state.json``. Raises `ClusterError`."""
+        try:
+            pod = self._running_pod(task)
+        except CannotEnter:
+            return {}
+        return container_services(self._api, pod)
+
+    @contextmanager
+    def connected(self, task: RunTask, address: str) -> Generator[str, None, None]:
+        """Yield the URL of a port of this machine that leads to a service. Raises `CannotEnter`."""
+        url = split_url(address)
+        if url is None or url.username is not None:
+            raise CannotEnter(f"expected an http URL, found {shown(address)}")
+        port = url.port or {"http": 80, "https": 443}[url.scheme]
+        try:
+            with forwarded(self._api, self._running_pod(task), port, self._say) as here:
+                yield url._replace(netloc=f"127.0.0.1:{here}").geturl()
+        except ApiError as error:
+            raise CannotEnter(str(error)) from None
+
+    def _running_pod(self, task: RunTask) -> str:
+        """Return the name of the pod in which a task runs. Raises `CannotEnter`."""
         pod = self._pod(task)
         if pod is None:
             raise CannotEnter(f"there is no pod of {task.name}")
@@ -290,8 +397,7 @@ class Reader(RunReader):
             raise CannotEnter(
                 f"the container of {task.name} {'has ended' if has_ended else 'does not run yet'}"
             )
-        words = [*self._kubectl, "exec", "-it", "-n", self._api.namespace, pod.name, "-c", APP, "--"]
-        raise CannotEnter(f"enter it with kubectl: {shlex.join([*words, *(argv or ['sh'])])}")
+        return pod.name
 
     def _ask(self) -> Run | Unreadable:
         self._uid = ""
@@ -302,6 +408,7 @@ class Reader(RunReader):
                 return no_such_run(self.named, self._api)
             raise
         self._uid = string(jobset, "metadata", "uid")
+        self._provenance = read_provenance(jobset)
         return readable(lambda: self._read(jobset))
 
     def _read(self, jobset: Mapping[str, Any]) -> Run:

@@ -11,6 +11,7 @@ from pai_kubernetes.api.paths import jobs, jobsets
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, RUN
 from pai_kubernetes.run.listing import listed_run
+from pai_kubernetes.run.provenance import read_provenance
 from pai_kubernetes.run.state import readable
 from pai_kubernetes.run.watched import FIRST_LISTS
 from pai_runtime.engine import Run, Unreadable
@@ -19,10 +20,14 @@ _Objects = Iterable[Mapping[str, Any]]
 
 
 class Runs:
-    """A reader of all runs in the namespace of `api`."""
+    """A reader of all runs in the namespace of `api`.
+
+    `provenance` has what produced those that were read last, by name.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self.provenance: Mapping[str, Mapping[str, Any]] = {}
         self._was_asked = False
         self._watches: tuple[Watch, Watch] | None = None
 
@@ -31,7 +36,9 @@ class Runs:
         if self._was_asked and self._watches is None:
             self._watches = self._watch()
         self._was_asked = True
-        return _runs(*(self._list() if self._watches is None else _objects(self._watches)))
+        found, of_runs = self._list() if self._watches is None else _objects(self._watches)
+        self.provenance = {name_of(each): read_provenance(each) for each in found}
+        return _runs(found, of_runs)
 
     def close(self) -> None:
         """Close the watches."""

@@ -12,7 +12,7 @@ from pai_kubernetes.api.fields import moment, shown
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
 from pai_kubernetes.run.pods import TaskPod, container_status
-from pai_pod.engine import STATE_PREFIX, is_told, read_told
+from pai_pod.engine import told_variables
 from pai_runtime.engine import Progress, Run, RunTask
 from pai_runtime.engine.records import progress_of, text_of
 
@@ -82,7 +82,9 @@ class Sayings:
                 log = read_log(self._api, pod.name, container, lines=_LINES, most=_MOST_BYTES)
                 if container == INIT:
                     self._waiting[pod.uid] = _last_line(log)
-                elif (told := progress_of(read_told(log, STATE_PREFIX))) and told.held_until is not None:
+                elif (
+                    told := progress_of(told_variables.read_told(log, told_variables.STATE_PREFIX))
+                ) and told.held_until is not None:
                     self._kept[pod.uid] = told
                 else:
                     self._kept.pop(pod.uid, None)
@@ -96,5 +98,5 @@ def _in_init(pod: TaskPod) -> float | None:
 
 
 def _last_line(log: bytes) -> str:
-    lines = (line for line in reversed(log.split(b"\n")) if line.strip() and not is_told(line))
+    lines = (line for line in reversed(log.split(b"\n")) if line.strip() and not told_variables.is_told(line))
     return text_of(next(lines, b"").decode("utf-8", "replace"))

@@ -21,7 +21,6 @@ from pai_kubernetes.api.fields import (
     words,
 )
 from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
-from pai_kubernetes.plain import RunOutcome, TaskName, TaskStatus
 from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.indexes import ended_indexes
 from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
@@ -34,7 +33,7 @@ from pai_kubernetes.run.retrying import (
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
 from pai_runtime.engine import Run, RunTask, Unreadable
-from pai_runtime.engine.records import count_failed_callbacks, first_failure
+from pai_runtime.engine.records import RunOutcome, TaskName, TaskStatus, count_failed_callbacks, first_failure
 
 ENGINE = "kubernetes"
 

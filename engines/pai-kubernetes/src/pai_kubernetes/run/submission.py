@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import FrameType
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
@@ -14,7 +13,6 @@ from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_runtime.engine import CannotRun, MayBeLeft
 from pai_runtime.engine.http import Deadline
-from pai_runtime.runs.interrupts import stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of suffixes, without vowels and similar ones: a suffix is no word, and easy to read out."""
@@ -57,8 +55,7 @@ def submit(api: Api, render: Render) -> str:
         jobset = _jobset(rendered)
         taken = name_of(jobset)
         try:
-            with stop_signals(_interrupt):
-                _create_all(api, rendered, jobset)
+            _create_all(api, rendered, jobset)
         except ApiError as error:
             if error.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
                 continue
@@ -71,11 +68,6 @@ def submit(api: Api, render: Render) -> str:
 
 def _jobset(rendered: Manifests) -> Mapping[str, Any]:
     return next(each for each in rendered.objects if each["kind"] == "JobSet")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt for any stop signal, so that nothing is left half made."""
-    raise KeyboardInterrupt
 
 
 def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> None:

@@ -11,13 +11,13 @@ from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
-from pai_kubernetes.plain import TaskName
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import readable, run_of
 from pai_runtime.engine import Run, Unreadable
+from pai_runtime.engine.records import TaskName
 
 FIRST_LISTS: Final = 60
 """Timeout in seconds of the first lists, after which the cluster counts as unavailable."""

@@ -15,7 +15,7 @@ from pai_runtime.task.record import record
 RUNTIME = "pai-runtime"
 POD = "pai-pod"
 """This distribution: the first process of a task container is its module `pai_pod.entry`."""
-_NOT_IN_TASKS = frozenset({"pai_definitions", "pai_engine", "pai_read_job"})
+_NOT_IN_TASKS = frozenset({"pai_check_job", "pai_definitions", "pai_engine", "pai_read_job"})
 """Hooks that are called where jobs are planned or submitted."""
 
 

@@ -3,7 +3,7 @@
 A static program without a C library: it obeys no variable and opens no file of the image, where the
 interpreter and its loader, or a shell, would load locales and libraries. It blocks the signals that end a
 task, which the interpreter would lose while it starts, or show where it was. It hides all variables, whose
-names `pai_runtime.task.bundle.image_environment` gives back, and executes the interpreter.
+names `pai_pod.launcher_environment.image_environment` gives back, and executes the interpreter.
 """
 
 import platform
@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.interpreter import PROGRAM, SEARCH_PATH
 from pai_pod.bundle.site import SITE
-from pai_runtime.task.bundle import HIDING, OWN_VARIABLES
+from pai_pod.launcher_environment import HIDING
+from pai_runtime.task.bundle import OWN_VARIABLES
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.interpreter import argv_of
 from pai_runtime.task.paths import BUNDLE

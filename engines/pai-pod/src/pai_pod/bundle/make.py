@@ -15,8 +15,8 @@ from pai_pod.bundle.launcher import launcher
 from pai_pod.bundle.programs import add_certificates, add_programs
 from pai_pod.bundle.site import SITE, add_distribution
 from pai_pod.bundle.static_programs import add_static_programs
+from pai_pod.bundle_copy import CONTENTS
 from pai_runtime.host.host import Host
-from pai_runtime.task.bundle import CONTENTS
 from pai_runtime.task.paths import LAUNCHER
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.make import make_bundle
 from pai_pod.errors import reason
-from pai_runtime.cli.arguments import add_policy
-from pai_runtime.host.policies_in_force import given_host
+from pai_runtime.command.arguments import add_policy
+from pai_runtime.command.jobs import given_host
+from pai_runtime.command.output import say
 from pai_runtime.plugin import Output
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.paths import BUNDLE
-from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

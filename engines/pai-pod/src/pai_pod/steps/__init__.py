@@ -3,7 +3,8 @@
 A step is a module with a function ``run``. Its first argument is the `Pod`. The types of the others say what
 it needs of the steps before it: a result that one of them has left, or, with ``| None``, one that may be
 missing. What ``run`` returns, unless it is None, is a result for the steps after it. A step that fails raises
-`pai_pod.errors.InitFailed`, with the exit code of init.
+`pai_pod.errors.InitFailed`, with the exit code of init. With a function ``skipped``, which gets the pod and
+returns a reason or an empty text, a step is skipped in pods that it is not for.
 
 The steps that any platform can use are modules of this package. A distribution brings steps of its own by
 entry points in the group `GROUP`: the name that stands in a cluster's list of init plugins, and the module.
@@ -49,11 +50,6 @@ class Pod:
     peers: Peers | None = None
     is_command_given: bool = False
 
-    @property
-    def has_framework(self) -> bool:
-        """Whether the pod belongs to FrameworkController."""
-        return self.peers is None and bool(self.environment.get("FC_FRAMEWORK_NAME"))
-
 
 class PlatformJob(ABC):
     """What the platform knows of the job that the pod belongs to."""
@@ -63,9 +59,30 @@ class PlatformJob(ABC):
     def job_file(self) -> str | None:
         """The text of the job file, with masked secrets; None if the platform has none."""
 
+    @property
+    @abstractmethod
+    def attempt(self) -> str:
+        """What no other attempt of a run of any job has."""
+
+    @property
+    def has_tai64n_names(self) -> bool:
+        """Whether earlier files of a task's logs have to be named as by multilog."""
+        return False
+
+    @abstractmethod
+    def task(self, job: Job, pod: Pod) -> TaskName:
+        """Return the task that the pod is. Raises `pai_pod.placement.UnknownTask`."""
+
     @abstractmethod
     def placement(self, job: Job, pod: Pod) -> Placement:
         """Return where the tasks of the job are. Raises `InitFailed` and `pai_pod.placement.UnknownTask`."""
+
+
+@record(frozen=True)
+class UnknownPlatform:
+    """The reason why a step that knows the platform of a pod, if it has any, is unavailable."""
+
+    reason: str
 
 
 @record(frozen=True)

@@ -16,7 +16,7 @@ def run(
     """Ask each use of a plugin for what it contributes to the plan of this pod's task."""
     job = loaded.job
     try:
-        own = own_task(job, pod.environment)
+        own = platform.task(job, pod) if platform else own_task(job, pod.environment)
         placement = _placement(pod, job, own, platform, addresses)
     except UnknownTask as error:
         raise InitFailed(INIT_FAILED, str(error)) from None

@@ -4,12 +4,11 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from pai_runtime.cli.arguments import add_json, add_policy
-from pai_runtime.cli.overrides import setting
+from pai_runtime.command.arguments import add_json, add_policy, setting
+from pai_runtime.command.output import say
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.plugin import Output
 from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.terminal.output import say
 
 _REFERENCE = "a name, or a reference such as marketplace://name/mnist@1.2, a URL or the path of a file"
 

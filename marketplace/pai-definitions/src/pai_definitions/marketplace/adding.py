@@ -16,16 +16,15 @@ from pai_definitions.marketplace.own_configuration import (
 from pai_definitions.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_definitions.model import Listed
 from pai_definitions.reference import BadReference, parse_reference
+from pai_runtime.command.jobs import Host, given_host
+from pai_runtime.command.output import report, report_problems, write_lines
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, as_warnings
 from pai_runtime.document.value import Value
-from pai_runtime.host.host import Host
-from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.network.url import shown_text
 from pai_runtime.task.exit_codes import INVALID
-from pai_runtime.terminal.output import report, report_problems, write_lines
 
 _SCHEMES = ("http://", "https://")
 _SUFFIXES = (".yaml", ".yml")

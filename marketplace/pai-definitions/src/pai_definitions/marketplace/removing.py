@@ -10,11 +10,11 @@ from pai_definitions.marketplace.own_configuration import (
     write_configuration,
 )
 from pai_definitions.marketplace.source_entry import without_source
+from pai_runtime.command.output import report, report_problems, write_lines
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, listed, near_miss
 from pai_runtime.task.exit_codes import INVALID
-from pai_runtime.terminal.output import report, report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:

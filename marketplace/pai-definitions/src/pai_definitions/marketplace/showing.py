@@ -8,14 +8,13 @@ from pai_definitions.marketplace.found import found_in
 from pai_definitions.marketplace.listing import as_json, reference_table
 from pai_definitions.marketplace.required import Required, RequiredTree, tree_json, tree_lines
 from pai_definitions.marketplace.sources import given_reference, given_sources
+from pai_definitions.marketplace.yaml_line import yaml_line
 from pai_definitions.reference import Reference
+from pai_runtime.command.jobs import Host, Unavailable, plugin_id
+from pai_runtime.command.output import report_problems, write_json, write_lines
 from pai_runtime.definitions import Definition, Variable
 from pai_runtime.document.problems import Problems
-from pai_runtime.document.yaml_line import yaml_line
-from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.locations import named
-from pai_runtime.job.model import plugin_id
-from pai_runtime.terminal.output import report_problems, write_json, write_lines
 
 
 def main(args: argparse.Namespace) -> int:

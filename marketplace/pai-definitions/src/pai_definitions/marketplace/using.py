@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pai_definitions.marketplace.job_text import example, job_lines
 from pai_definitions.marketplace.listing import short
 from pai_definitions.marketplace.sources import given_reference, given_sources
+from pai_definitions.marketplace.yaml_line import yaml_line
 from pai_definitions.model import WholeJob
 from pai_definitions.variables import completed
+from pai_runtime.command.output import report_problems, write_lines
 from pai_runtime.definitions import Definition, DefinitionFile, Given
 from pai_runtime.document.document import parse_document, plain_scalar
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.value import Value
-from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.host.locations import named
 from pai_runtime.task.exit_codes import INVALID
-from pai_runtime.terminal.output import report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:

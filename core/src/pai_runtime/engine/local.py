@@ -1,0 +1,55 @@
+"""For engines whose tasks run on this machine: the local engine with another place for the tasks.
+
+Such an engine is a `LocalEngine` whose runs are a `NewLocalRun` at a `Site` of its own. All else is as for
+local runs: their directories, and the commands that look at them.
+"""
+
+from pai_runtime.document.configuration_files import user_directory
+from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
+from pai_runtime.engines.local.launcher import Launch
+from pai_runtime.engines.local.machine import OPTIONS, LocalEngine, NewLocalRun
+from pai_runtime.engines.local.placement import placement
+from pai_runtime.engines.local.request import LocalRequest
+from pai_runtime.engines.local.site import Site
+from pai_runtime.engines.local.storages import binds, check_storages
+from pai_runtime.engines.local.task import TaskSettings
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
+from pai_runtime.supervisor.recording import cannot_run
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import hook_argv, python_argv
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.layout import LOGS, RECORD, SHARED, WORK
+from pai_runtime.task.own_process import keep_to_ourselves
+from pai_runtime.task.signals import STOP_SIGNALS
+
+__all__ = [
+    "LOGS",
+    "OPTIONS",
+    "RECORD",
+    "SHARED",
+    "STOP_SIGNALS",
+    "WORK",
+    "Folder",
+    "Launch",
+    "LaunchOptions",
+    "LocalEngine",
+    "LocalRequest",
+    "NewLocalRun",
+    "Site",
+    "TaskName",
+    "TaskSettings",
+    "adopt_orphans",
+    "binds",
+    "cannot_run",
+    "check_storages",
+    "device_variables",
+    "devices_of",
+    "end_with_parent",
+    "hook_argv",
+    "keep_to_ourselves",
+    "lack_of_devices",
+    "placement",
+    "python_argv",
+    "user_directory",
+]

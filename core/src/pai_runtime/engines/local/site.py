@@ -1,0 +1,68 @@
+"""The place where the tasks of a local run run: what the run asks of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from secrets import token_hex
+
+from pai_runtime.engines.local.environment import not_set, secrets_among
+from pai_runtime.engines.local.request import LocalRequest
+from pai_runtime.engines.local.task import TaskSettings
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.placeholders import platform_path
+from pai_runtime.task.plan import Plan
+
+
+class Site(ABC):
+    """The place of the tasks of a run of `job` in `folder`: this machine itself, or containers on it.
+
+    It is asked for `placement`, `check` and `settings` in this order. `helper` is a child of this process
+    that is no task, if it has one.
+    """
+
+    helper: int | None = None
+
+    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest) -> None:
+        self.job = job
+        self.folder = folder
+        self.wanted = wanted
+
+    @abstractmethod
+    def placement(self, ports: Iterable[int]) -> Placement:
+        """Return the placement of all tasks; `ports` are those that are free on this machine.
+
+        Raises `CannotRun`.
+        """
+
+    @abstractmethod
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check that this place has what the tasks need, and say what may surprise people.
+
+        Raises `CannotRun`.
+        """
+
+    @abstractmethod
+    def settings(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> TaskSettings:
+        """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is there for the run; no task is left by then."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The variables of the user's environment that the tasks are to have."""
+        return (*self.job.environment, *self.wanted.environment)
+
+    def say_not_set(self) -> None:
+        """Say which variables the tasks are to have and are unset."""
+        for name in not_set(self.asked):
+            self.wanted.say(f"the variable {name} is unset here, so the tasks do not get it")
+
+    def all_secrets(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> dict[str, str]:
+        """Return the secrets of the job with those of the platform, by their paths."""
+        asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
+        of_run = {platform_path("run"): token_hex(32)} if "run" in asked else {}
+        hidden = {platform_path(name): value for name, value in secrets_among(self.asked).items()}
+        return {**secrets, **of_run, **hidden}

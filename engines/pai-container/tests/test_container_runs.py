@@ -1,0 +1,230 @@
+"""Jobs in containers of their images, by Podman: as local runs, and nothing is left of them."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.podman import IMAGE, OF_USER, USER, make_images, podman, podman_environment
+from tests.support import PROGRAM, callback, cli, content, exit_record, job, made_once, until, write_job
+
+pytestmark = pytest.mark.needs("containers")
+
+RESOURCES = {"cpu": 1, "memoryMB": 64, "gpu": 0}
+_CMD = "com.microsoft.pai.runtimeplugin"
+
+
+@pytest.fixture
+def containers(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, bundle: Path
+) -> Iterator[Path]:
+    """The working directory of runs in containers, of which nothing is left in the end."""
+    storage = made_once(tmp_path_factory, "podman", make_images)
+    for name, value in podman_environment(storage).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PAI_RUNTIME_BUNDLE", str(bundle))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    yield work
+    assert left(tmp_path) == []
+
+
+def left(folder: Path) -> list[str]:
+    """The containers and networks of runs whose cache is in a folder, and the files that tell of them."""
+    names = [path.stem for path in (folder / "cache/pai-runtime/containers").glob("*")]
+    found = podman({}, "ps", "--all", "--format={{.Names}}").split()
+    found += podman({}, "network", "ls", "--format={{.Name}}").split()
+    return [*names, *(each for name in names for each in found if each.startswith(name))]
+
+
+def in_image(image: str = IMAGE, **fields: Any) -> dict[str, Any]:
+    """A job whose tasks run in an image."""
+    document = job(**fields)
+    document["prerequisites"] = [{"name": "image", "type": "dockerimage", "uri": image}]
+    for role in document["taskRoles"].values():
+        role["dockerImage"] = "image"
+    return document
+
+
+def role(*commands: str, **more: Any) -> dict[str, Any]:
+    return {"instances": 1, "resourcePerInstance": RESOURCES, "commands": list(commands), **more}
+
+
+def run(folder: Path, document: dict[str, Any], *more: str) -> subprocess.CompletedProcess[str]:
+    return cli("run", write_job(folder, document), "--container", "podman", "--out", folder / "run", *more)
+
+
+def started(folder: Path, document: dict[str, Any], *more: str) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, once its task has written ``up``."""
+    job_file = str(write_job(folder, document))
+    argv = [str(PROGRAM), "run", job_file, "--container", "podman", "--out", str(folder / "run")]
+    with (folder / "said").open("wb") as said:
+        process = subprocess.Popen([*argv, *more], stdout=said, stderr=said)
+    until(lambda: b"up\n" in content(log(folder)) or process.poll() is not None)
+    assert process.poll() is None, content(folder / "said")
+    return process
+
+
+def log(folder: Path, task: str = "worker/0") -> Path:
+    return folder / "run" / task / "logs/user-all/current"
+
+
+WAITS = ("trap 'echo told; exit 5' TERM", "echo up", "while :; do sleep 0.1; done")
+EXITS = {_CMD: [{"plugin": "cmd", "parameters": {"callbacks": [callback("taskExits", "echo over >ended")]}}]}
+
+
+def test_tasks_run_in_their_image_and_find_each_other_by_name(containers: Path) -> None:
+    roles = {
+        "server": role("echo found | timeout 60 nc -l -p $PAI_server_0_http_PORT", "pwd; hostname; exit 7"),
+        "client": role(
+            "until nc -w 9 $PAI_HOST_IP_server_0 $PAI_server_0_http_PORT 2>/dev/null; do sleep 0.1; done",
+            "sleep 100",
+        ),
+    }
+    done = run(containers, in_image(taskRoles=roles))
+    assert done.returncode == 7, done.stderr
+    assert content(log(containers, "server/0")) == b"/srv\nserver-0\n"
+    assert content(log(containers, "client/0")) == b"found\n"
+
+
+def test_code_storages_and_secrets_are_there(containers: Path, tmp_path: Path) -> None:
+    code, data, kept = (tmp_path / name for name in ("code", "data", "kept"))
+    for each in (code, data, kept):
+        each.mkdir()
+    (code / "train.sh").write_text("cat /mnt/data/x; echo $KEY | tee /mnt/kept/key; ! touch /mnt/data/y\n")
+    (data / "x").write_text("of the storage\n")
+    storages = [{"name": "data", "readOnly": True}, {"name": "kept"}]
+    document = in_image(
+        taskRoles={"worker": role("export KEY=<% $secrets.key %>", "sh train.sh")},
+        secrets={"key": "s3cr3t-value"},
+        extras={"storages": storages},
+    )
+    given = [f"--storage={name}={path}" for name, path in (("data", data), ("kept", kept))]
+    done = run(containers, document, "--code", str(code), *given)
+    assert done.returncode == 0, done.stderr
+    shown = content(log(containers)).decode()
+    assert shown.startswith("of the storage\n")
+    assert "s3cr3t-value" not in shown
+    assert (kept / "key").read_text() == "s3cr3t-value\n"
+
+
+def test_a_task_is_retried_whatever_the_user_of_its_image_and_its_files_are_ours(containers: Path) -> None:
+    worker = role("id -u; mkdir -p kept/deep; umask 077; echo x >kept/deep/file; exit 4", taskRetryCount=1)
+    code = containers / "code"
+    code.mkdir()
+    extras = {"gangAllocation": False, "retryOn": "always"}
+    document = in_image(OF_USER, taskRoles={"worker": worker}, extras=extras)
+    done = run(containers, document, "--code", str(code))
+    assert done.returncode == 4, done.stderr
+    for attempt in (containers / "run/worker/0", containers / "run/worker/0/attempts/0"):
+        assert content(attempt / "logs/user-all/current") == f"{USER}\n".encode()
+        assert (attempt / "work/kept/deep/file").read_text() == "x\n"
+    assert cli("rm", containers / "run").returncode == 0
+    assert not (containers / "run").exists()
+
+
+def test_a_task_is_looked_into_and_stopped_as_a_local_one(containers: Path) -> None:
+    worker = role("export KEY=<% $secrets.key %>", *WAITS)
+    document = in_image(taskRoles={"worker": worker}, secrets={"key": "s3cr3t-value"}, extras=EXITS)
+    process = started(containers, document)
+    inside = cli("exec", containers / "run", "worker/0", "cat", "/proc/1/comm", "/etc/passwd")
+    assert inside.returncode == 0, inside.stderr
+    assert inside.stdout.endswith("root:x:0:0:root:/root:/bin/sh\n")
+    names = podman({}, "ps", "--format={{.Names}}").split()
+    assert "s3cr3t-value" not in podman({}, "inspect", *names)
+    assert "s3cr3t-value" not in of_all_processes()
+    assert cli("stop", containers / "run").returncode == 0
+    assert process.wait(60) == 130
+    assert content(log(containers)).startswith(b"up\ntold\n")
+    assert exit_record(containers / "run/worker/0")["outcome"] == "cancelled"
+
+
+def of_all_processes() -> str:
+    """The arguments of all processes."""
+    found = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return b"\n".join(found).decode("utf-8", "replace")
+
+
+def test_a_run_that_is_killed_ends_its_tasks(containers: Path, tmp_path: Path) -> None:
+    process = started(containers, in_image(taskRoles={"worker": role(*WAITS)}, extras=EXITS))
+    process.kill()
+    process.wait()
+    until(lambda: "exitCode" in content(containers / "run/worker/0/exit.yaml").decode())
+    assert exit_record(containers / "run/worker/0")["outcome"] == "cancelled"
+    assert b"told\n" in content(log(containers))
+    (lock,) = (tmp_path / "cache/pai-runtime/containers").glob("*")
+    until(lambda: lock.stem not in podman({}, "network", "ls", "--format={{.Name}}").split())
+    lock.unlink()
+
+
+def test_what_a_killed_run_has_left_is_removed_by_the_next_one(containers: Path) -> None:
+    process = started(containers, in_image(taskRoles={"worker": role(*WAITS)}))
+    (keeper,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGSTOP)  # else it would clean up itself
+    os.kill(int(keeper), signal.SIGKILL)
+    process.kill()
+    process.wait()
+    (containers / "run").rename(containers / "before")
+    done = run(containers, in_image(taskRoles={"worker": role("echo next")}))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.needs("openssh-server", "openssh-client", "libnss-wrapper")
+def test_init_steps_run_before_the_container_which_has_what_they_have_made(containers: Path) -> None:
+    """The keys of ssh, here."""
+    worker = role("[ $PAI_TASK_INDEX = 0 ] || exec sleep 100", "ssh worker-1 hostname; exit 9", instances=2)
+    use = {"plugin": "ssh", "parameters": {"jobssh": True}}
+    done = run(containers, in_image(taskRoles={"worker": worker}, extras={_CMD: [use]}))
+    assert done.returncode == 9, done.stderr
+    assert content(log(containers)) == b"worker-1\n"
+
+
+@pytest.mark.needs("root")
+def test_memory_and_dev_shm_are_limited(containers: Path) -> None:
+    limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null || true"
+    worker = role(limit, "df -m /dev/shm | tail -n 1")
+    worker["resourcePerInstance"] = {**RESOURCES, "shmMB": 16}
+    worker["extraContainerOptions"] = {"shmMB": 16}
+    del worker["resourcePerInstance"]["shmMB"]
+    done = run(containers, in_image(taskRoles={"worker": worker}))
+    assert done.returncode == 0, done.stderr
+    limit, shm = content(log(containers)).decode().splitlines()
+    assert int(limit) == 64 << 20
+    assert shm.split()[1] == "16"
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("localhost:1/no-such", "localhost:1/no-such:latest is not on this machine"),
+        (f"{IMAGE}@sha256:{'0' * 64}", "is not on this machine"),
+    ],
+)
+def test_an_image_that_cannot_be_had_is_named_with_its_place(containers: Path, image: str, said: str) -> None:
+    done = run(containers, in_image(image))
+    assert done.returncode == 2
+    assert "job.yaml:" in done.stderr
+    assert said in done.stderr
+
+
+def test_what_is_not_installed_is_said(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", "/nonexistent")
+        done = run(containers, in_image())
+    assert done.returncode == 2
+    assert "there is no podman on the PATH" in done.stderr
+
+
+def test_options_of_local_runs_that_have_no_meaning_are_refused(containers: Path) -> None:
+    done = run(containers, in_image(), "--isolation", "required")
+    assert done.returncode == 2
+    assert "--isolation cannot be used" in done.stderr
+    assert json.loads(cli("ps", "--json").stdout) == []

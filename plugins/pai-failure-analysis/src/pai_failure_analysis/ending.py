@@ -1,0 +1,69 @@
+"""Where a log begins to say why its program ended: what the program had survived before is not why.
+
+An exception that nobody caught decides, unless it only passes on what happened elsewhere: in another process,
+on the GPU, on the way to a peer. Then all of the log may have the cause.
+"""
+
+import re
+
+from pai_failure_analysis.last_words import LINE_OF_ERROR, TRACEBACK, last_words
+
+_KILLED = (137, 143)
+"""Exit codes of programs that were ended from outside, whatever they had survived before."""
+
+_EXCEPTION = re.compile(rb"(?:[^\S\n][^\n]*\n|\n)*(?P<line>\S[^\n]*)")
+"""What follows the first line of a traceback: its frames, and the line with the exception."""
+
+_PASSED_ON = re.compile(
+    rb"""
+    ChildFailedError | CalledProcessError | Process(?:Raised|Exited)Exception | BrokenProcessPool
+    | Ray\w*Error | ray\.exceptions | SystemExit | KeyboardInterrupt | SignalException
+    | (?i:
+        nccl | c10d | tcpstore | gloo | horovod | \bmpi | \bdist(?:backend|network|store)error
+        | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
+        | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
+        | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
+        | initialization\ failed | root\ cause | see\ (?:above|stack|log)
+    )
+    """,
+    re.VERBOSE,
+)
+"""An exception that passes on what happened elsewhere."""
+
+
+_IGNORED = re.compile(
+    rb"^Exception ignored in:? [^\n]*\n(?:(?:Traceback[^\n]*|[ \t][^\n]*)?\n)*[\w.]+(?::[^\n]*)?$",
+    re.MULTILINE,
+)
+"""An exception that Python has told and forgotten, as it came from a finalizer."""
+
+
+def without_ignored(log: bytes) -> bytes:
+    """Return a plain log with empty lines in the place of exceptions that Python ignored."""
+    if b"Exception ignored in" not in log:
+        return log
+    return _IGNORED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
+
+
+def end_of_program(log: bytes, exit_code: int | None) -> int:
+    """Return the index in a plain log from which it says why its program ended; 0 if all of it may do so."""
+    at = last_words(log)
+    if exit_code in _KILLED:
+        return at
+    start = log.rfind(TRACEBACK, at)
+    while start >= 0:
+        exception = _EXCEPTION.match(log, log.find(b"\n", start) + 1)
+        if exception and not _PASSED_ON.search(exception["line"]):
+            return _with_lines_of_errors(log, at, start)
+        start = log.rfind(TRACEBACK, at, start)
+    return 0
+
+
+def _with_lines_of_errors(log: bytes, first: int, start: int) -> int:
+    """Return the index, from `first`, of the first of the lines about errors that end at `start`."""
+    while start > first:
+        begin = log.rfind(b"\n", 0, start - 1) + 1
+        if not LINE_OF_ERROR.match(log, begin, start):
+            break
+        start = begin
+    return start

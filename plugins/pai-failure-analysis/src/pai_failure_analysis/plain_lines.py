@@ -1,0 +1,112 @@
+"""A log as its program wrote it: without colours, and without what was put before its lines on the way.
+
+Launchers put a rank before each line, container engines a name, log collectors a time, and loggers a time,
+a name and a level. The number of lines stays, so that a line of the result is the line of the same number of
+the log. A logger's prefix stays if its level is below error: such a line mentions an error and is none.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+_COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
+_REDRAWN = re.compile(rb"(?<![^\r\n])[^%\r\n]*(?:%(?!\|)[^%\r\n]*)*%\|[^\r\n]*\r(?!\n)")
+"""A progress bar that the program has drawn again in the same line."""
+
+_SAMPLE = 64 * 1024
+"""Bytes at each end of a log that show how its lines begin."""
+
+_MOST_NAMES = 256
+_LEAST_LINES = 4
+"""Maximum number of different names before the lines of a log, and minimum number of lines for each."""
+
+_TIME = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?Z| ?[+-]\d\d:?\d\d)?"
+_LEVEL = rb"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"
+
+# All begin with the end of the line before: that is fast to search for.
+_OF_LAUNCHERS = tuple(
+    (literal, re.compile(rb"\n" + expression))
+    for literal, expression in (
+        (b"]: ", rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,80} [^\s:\[]{1,80}\[\d+\]: "),
+        (b"[rank", rb"\[rank\d+\]: ?"),
+        (b"[default", rb"\[default\d+\]: ?"),
+        (b"]<std", rb"\[\d+,\d+\]<std(?:out|err)>: ?"),
+        (b" pid=", rb"\([^()\n]{1,80} pid=\d+(?:, ip=[\d.:a-f]+)?\) "),
+        (b"[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
+        (b"+ Exception Group Traceback", rb" +[|+] "),
+    )
+)
+"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups; each with a text of such logs."""
+
+_OF_LOGGERS = tuple(
+    re.compile(rb"\n" + expression)
+    for expression in (
+        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
+        + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
+        rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
+        _LEVEL + rb":[\w.]{1,80}: ?",
+        rb"\[" + _LEVEL + rb"\]:? ",
+    )
+)  # fmt: skip
+"""Prefixes of log collectors, and of loggers that report an error: logging, loguru, vLLM."""
+
+_OF_EACH_LINE = (
+    (0.9, re.compile(rb"\n(\d{1,5}: ?)")),
+    (0.9, re.compile(rb"\n([\w.-]{1,80} {1,20}\| ?)")),
+    (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
+    (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
+)
+"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern."""
+
+
+def plain(log: bytes) -> bytes:
+    """Return a log with the same number of lines, each as its program wrote it."""
+    if b"\x1b" in log:
+        log = _COLOURS.sub(b"", log)
+    if b"\r" in log:
+        log = _REDRAWN.sub(b"", _without_returns(log))
+    text = b"\n" + log
+    before = -1
+    for _ in range(3):  # a logger's behind a launcher's behind a log collector's
+        if len(text) == before:
+            break
+        before = len(text)
+        text = _without_prefix(text)
+    return text[1:]
+
+
+def _without_prefix(text: bytes) -> bytes:
+    for literal, expression in _OF_LAUNCHERS:
+        if literal in text:
+            text = expression.sub(b"\n", text)
+    for expression in _OF_LOGGERS:
+        if any(map(expression.search, _samples(text))):
+            text = expression.sub(b"\n", text)
+    for share, expression in _OF_EACH_LINE:
+        if all(_is_of_each_line(expression, share, sample) for sample in _samples(text)):
+            text = expression.sub(b"\n", text)
+    return text
+
+
+def _is_of_each_line(expression: re.Pattern[bytes], share: float, sample: bytes) -> bool:
+    lines = sum(map(bool, sample.split(b"\n")))
+    names = Counter(match[1] for match in expression.finditer(sample))
+    return 0 < len(names) <= min(_MOST_NAMES, lines // _LEAST_LINES) and names.total() >= share * lines
+
+
+def _without_returns(log: bytes) -> bytes:
+    """Return a log without carriage returns if each of its lines ends with one, as from a terminal."""
+    lines = log.count(b"\n")
+    if lines < _LEAST_LINES or log.count(b"\r\n") != lines:
+        return log
+    return log.replace(b"\r\n", b"\n").removesuffix(b"\r")
+
+
+def _samples(text: bytes) -> Iterator[bytes]:
+    """Yield the whole lines at both ends of a text, each after the end of the line before."""
+    if len(text) <= 2 * _SAMPLE:
+        yield text
+    else:  # which may begin within a line
+        yield text[text.find(b"\n", 1) : text.rfind(b"\n", 0, _SAMPLE)]
+        yield text[text.find(b"\n", len(text) - _SAMPLE) :]

@@ -1,0 +1,240 @@
+"""How the log of a failed program is read, whatever stands before its lines and whatever it survived.
+
+The failures are those of ``tests/failures``, with the rule that explains each: what is put before
+their lines, or before them, must change nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.plain_lines import plain
+from pai_failure_analysis.rules import Rule, read_rules, shipped_rules
+
+FAILURES = Path(__file__).parent / "failures"
+PROGRESS = "".join(f"Epoch {number}/30 - 12s - loss: 0.{number}1\n" for number in range(30))
+STEPS = "".join(f"epoch {number} loss 0.{number} lr 0.001\n" for number in range(30))
+TRACEBACK = 'Traceback (most recent call last):\n  File "data.py", line 88, in load\n    return read(path)\n'
+
+DURING = "During handling of the above exception, another exception occurred:"
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 1, in <module>
+  | ExceptionGroup: x (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: 1
+    +------------------------------------
+"""
+
+PREFIXES: dict[str, Callable[[str, int], str]] = {
+    "srun --label": lambda line, _: f"3: {line}",
+    "srun --label of 4 tasks": lambda line, n: f"{n % 4}: {line}",
+    "kubectl logs --timestamps": lambda line, n: f"2026-03-01T10:00:{n % 60:02}.123456789Z {line}",
+    "kubectl logs --prefix": lambda line, _: f"[pod/worker-0/trainer] {line}",
+    "CRI": lambda line, n: f"2026-03-01T10:00:{n % 60:02}.123456789+00:00 stderr F {line}",
+    "docker compose": lambda line, _: f"worker-0  | {line}",
+    "docker compose, coloured": lambda line, _: f"\x1b[36mworker-0  |\x1b[0m {line}",
+    "stern": lambda line, _: f"worker-0-abcde trainer {line}",
+    "pdsh": lambda line, _: f"worker-1: {line}",
+    "journalctl": lambda line, n: f"Mar 01 10:00:{n % 60:02} node7 train[1234]: {line}",
+    "torchrun": lambda line, _: f"[default0]:{line}",
+    "PyTorch": lambda line, _: f"[rank0]: {line}",
+    "Ray": lambda line, _: f"(train pid=1234, ip=10.0.0.1) {line}",
+    "Open MPI": lambda line, _: f"[1,0]<stderr>:{line}",
+    "logging": lambda line, _: f"ERROR:root:{line}",
+    "logging with asctime": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - ERROR - {line}",
+    "logging with a name": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - train - ERROR - {line}",
+    "loguru": lambda line, n: f"2026-03-01 10:00:{n % 60:02}.123 | ERROR    | train:main:12 - {line}",
+    "vLLM": lambda line, n: f"(EngineCore_0 pid=123) ERROR 03-01 10:00:{n % 60:02} [core.py:123] {line}",
+    "brackets": lambda line, _: f"[ERROR] {line}",
+    "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
+    "a terminal": lambda line, _: f"{line}\r",
+    "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
+}
+
+SURVIVED = {
+    "a retried read": f"{TRACEBACK}OSError: [Errno 5] Input/output error: '/data/3.bin'\n",
+    "a full cache": f"{TRACEBACK}OSError: [Errno 28] No space left on device: '/tmp/cache'\n",
+    "a full cache, told": "cache not written: [Errno 28] No space left on device, going on without\n",
+    "a quota": f"{TRACEBACK}OSError: [Errno 122] Disk quota exceeded: '/home/u/.cache'\n",
+    "a truncated image": f"{TRACEBACK}OSError: image file is truncated (12 bytes not processed)\n",
+    "an optional import": f"{TRACEBACK}ModuleNotFoundError: No module named 'apex'\n",
+    "too large a batch": "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB; trying batch size 32\n",
+    "a hub that was slow": "HTTPSConnectionPool(host='h.example', port=1): Read timed out.\nRetrying in 1s\n",
+    "a name server": "ERROR:get:attempt 1: <urlopen error [Errno -3] Temporary failure in name resolution>\n",
+    "a setting": "WARNING: 'unable to write to file </torch_1>: No space left on device' was seen\n",
+    "a file of others": "PermissionError: [Errno 13] Permission denied: '/root/.netrc'\n",
+    "a tracker": "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)\n",
+}
+
+FATAL = {
+    "PythonValueError": "ValueError: Unknown optimizer: adamm",
+    "PythonKeyError": "KeyError: 'lr'",
+    "PythonTypeError": "TypeError: f() got an unexpected keyword argument 'x'",
+    "PythonIndexError": "IndexError: list index out of range",
+    "PythonZeroDivision": "ZeroDivisionError: division by zero",
+    "PythonAssertion": "AssertionError: batches differ",
+    "PythonRuntimeError": "RuntimeError: The model has not been built yet",
+    "PythonError": "mylib.errors.OutOfLuck: try again",
+    "TensorShapeMismatch": "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 5x6)",
+    "FileNotFound": "FileNotFoundError: [Errno 2] No such file or directory: 'train.csv'",
+    "CudaOutOfMemory": (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has 79 GiB"
+    ),
+}
+
+
+@cache
+def _rules() -> list[Rule]:
+    return shipped_rules()
+
+
+def _match(log: str, code: int = 1, rules: list[Rule] | None = None, **evidence: Any) -> Match | None:
+    return first_match(rules or _rules(), Evidence(code, user_log=log.encode(), **evidence))
+
+
+def _phrase(log: str, code: int = 1, **evidence: Any) -> str | None:
+    match = _match(log, code, **evidence)
+    return match.rule.phrase if match else None
+
+
+@cache
+def _failures() -> tuple[tuple[str, str, int], ...]:
+    """The failures that their log alone explains: phrase, log, exit code."""
+    return tuple(_explained_by_their_logs())
+
+
+def _explained_by_their_logs() -> Iterator[tuple[str, str, int]]:
+    for file in sorted(FAILURES.glob("*.yaml")):
+        for each in yaml.safe_load(file.read_bytes()) if file.name != "healthy.yaml" else ():
+            log, code = each.get("userLog"), each.get("exitCode", 1)
+            if log and _phrase(log, code) == each["phrase"]:
+                yield each["phrase"], log, code
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+def test_a_failure_is_explained_whatever_stands_before_each_line(prefix: Callable[[str, int], str]) -> None:
+    assert len(_failures()) > 200
+    wrong = []
+    for phrase, log, code in _failures():
+        lines = f"{PROGRESS}{log}".split("\n")
+        found = _phrase("\n".join(prefix(line, number) for number, line in enumerate(lines)), code)
+        wrong += [(phrase, found)] if found != phrase else []
+    assert wrong == []
+
+
+def test_a_line_of_a_level_below_error_mentions_an_error() -> None:
+    for level in ("INFO", "WARNING", "DEBUG"):
+        assert _phrase(f"{STEPS}2026-03-01 10:00:00,123 - {level} - ValueError: skipped\n") is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"3: ", b"w-0 | ", b"[rank0]: ", b"\x1b[31m", b"\r", b"\r\n", b"\n", b"a: b", b"\xff"]
+        )
+    )
+)
+def test_the_lines_of_any_log_keep_their_numbers(pieces: list[bytes]) -> None:
+    log = b"".join(pieces) * 9
+    assert plain(log).count(b"\n") == log.count(b"\n")
+
+
+def test_a_match_is_where_it_is_in_the_log_as_it_was_written() -> None:
+    lines = [
+        f"worker-0  | \x1b[31m{line}\x1b[0m" for line in f"{STEPS}{TRACEBACK}ValueError: bad".split("\n")
+    ]
+    log = "\n".join([*lines, ""])
+    match = _match(log)
+    assert match
+    assert match.user
+    assert match.user.text == "ValueError: bad\n"
+    assert log.encode()[match.user.start :].startswith(b"ValueError: bad\x1b[0m")
+
+
+@pytest.mark.parametrize("survived", SURVIVED.values(), ids=SURVIVED)
+def test_an_exception_that_nobody_caught_beats_what_the_program_had_survived(survived: str) -> None:
+    found = {phrase: _phrase(f"{survived}{STEPS}{TRACEBACK}{fatal}\n") for phrase, fatal in FATAL.items()}
+    assert found == {phrase: phrase for phrase in FATAL}
+
+
+@pytest.mark.parametrize("survived", SURVIVED.values(), ids=SURVIVED)
+@pytest.mark.parametrize(
+    ("code", "signal", "phrase"), [(137, 9, "Killed"), (137, None, "Killed"), (143, 15, "Terminated")]
+)
+def test_a_program_that_is_killed_did_not_end_by_what_it_had_survived(
+    survived: str, code: int, signal: int | None, phrase: str
+) -> None:
+    assert _phrase(f"{survived}{STEPS}", code, signal=signal) == phrase
+
+
+@pytest.mark.parametrize(
+    "fatal",
+    [
+        "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroup.cpp:197, unhandled system error",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ],
+)
+def test_an_exception_that_passes_on_what_happened_elsewhere_does_not_decide(fatal: str) -> None:
+    cause = f"{TRACEBACK}torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert _phrase(f"{cause}another rank prints its progress\n{TRACEBACK}{fatal}\n") == "CudaOutOfMemory"
+
+
+def test_an_exception_that_python_ignored_does_not_hide_the_one_that_ended_the_program() -> None:
+    ignored = (
+        f"Exception ignored in: <function Loader.__del__ at 0x7f>\n{TRACEBACK}AttributeError: no 'pool'\n"
+    )
+    for log in (f"{TRACEBACK}ValueError: bad\n{ignored}", f"{ignored}{TRACEBACK}ValueError: bad\n"):
+        assert _phrase(log) == "PythonValueError"
+
+
+@pytest.mark.parametrize(
+    ("log", "phrase", "said"),
+    [
+        (
+            f"{TRACEBACK}AssertionError: \n\nTensor-likes are not close!\n",
+            "PythonAssertion",
+            "Tensor-likes are not close!",
+        ),
+        (f"{TRACEBACK}mylib.OutOfLuck: try again\n", "PythonError", "mylib.OutOfLuck: try again"),
+        (
+            f"{TRACEBACK}KeyError: 'x'\n\n{DURING}\n\n{TRACEBACK}mylib.ConfigError: no x\n",
+            "PythonError",
+            "mylib.ConfigError: no x",
+        ),
+        (
+            GROUP,
+            "PythonValueError",
+            "ValueError: 1",
+        ),
+    ],
+    ids=["assertion on the next line", "of a library", "chain", "group"],
+)
+def test_the_exception_itself_is_quoted(log: str, phrase: str, said: str) -> None:
+    match = _match(f"{STEPS}{log}")
+    assert match
+    assert (match.rule.phrase, match.user_match.strip()) == (phrase, said)
+
+
+def test_rules_of_others_are_tried_on_the_log_as_it_is() -> None:
+    entries = [
+        {"code": 200, "phrase": "Prefixed", "patterns": [{"userLogRegex": r"(?m)^3: slow disk$"}]},
+        {"code": 201, "phrase": "Early", "patterns": [{"userLogRegex": "No space left"}]},
+    ]
+    rules = [*read_rules(entries, "the cluster's exit spec")[0], *_rules()]
+    fatal = f"{TRACEBACK}ValueError: bad\n"
+    prefixed = "".join(f"3: {line}\n" for line in f"slow disk\n{STEPS}{fatal}".splitlines())
+    for log, phrase in ((prefixed, "Prefixed"), (f"No space left\n{STEPS}{fatal}", "Early")):
+        match = _match(log, rules=rules)
+        assert match
+        assert match.rule.phrase == phrase
