@@ -1,4 +1,4 @@
-"""Print how often the shipped rules name the right cause, over a corpus of labelled logs, as a confusion matrix.
+"""Print how often the shipped rules name the right cause of labelled logs, and the confusion matrix.
 
 ./dev python tools/causes.py plugins/pai-failure-analysis/tests/corpus/public_issues.yaml
 """
@@ -75,7 +75,7 @@ def kind(right: str, found: str) -> str:
 
 def main() -> None:
     corpus = [each for name in sys.argv[1:] for each in yaml.safe_load(Path(name).read_bytes())]
-    print(*table(list(judge(corpus, shipped_rules()))), sep="\n")  # noqa: T201 - it is what the tool is for
+    print(*table(list(judge(corpus, shipped_rules()))), sep="\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,11 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.yaml"))
 def test_the_cause_is_right_and_a_retry_is_not_wrongly_discouraged(file: Path) -> None:
     logs = yaml.safe_load(file.read_bytes())
     judged = list(judge(logs, shipped_rules()))
-    wrong = [(log["from"], right, found) for log, (right, found, _) in zip(logs, judged) if right != found]
+    wrong = [
+        (log["from"], right, found)
+        for log, (right, found, _) in zip(logs, judged, strict=True)
+        if right != found
+    ]
     assert len(wrong) <= 0.05 * len(judged), wrong
     assert sum(discouraged for *_, discouraged in judged) <= 0.01 * len(judged)
     assert {kind(right, right) for right, _, _ in judged} == {"right"}

@@ -1,4 +1,4 @@
-"""Each fault of a GPU that a driver can report has a rule, a meaning and advice; a burst of them is one cause."""
+"""Each fault of a GPU that a driver reports has a rule, a meaning and advice; a burst is one cause."""
 
 import re
 

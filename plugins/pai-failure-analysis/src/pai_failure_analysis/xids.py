@@ -23,11 +23,11 @@ CATALOGUE = {
         **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), "error of a copy engine"),
         43: "the program's channel was reset",
         45: "the program's work was removed, after another error or because it was killed",
-        **dict.fromkeys((60, 68, 82, 83, 84, 86, *range(88, 90), *range(96, 106), 139), "error of a video engine"),
+        **dict.fromkeys((60, 68, 82, 83, 84, 86, 88, 89), "error of a video engine"),
+        **dict.fromkeys((*range(96, 106), 139, 142), "error of a video engine"),
         69: "error in the class of a graphics engine",
         80: "the data sent to the GPU was damaged",
         94: "memory error that was contained: only the program that had it must end",
-        142: "error of a video engine",
     },
     RESET: {
         46: "the GPU stopped processing",
