@@ -20,9 +20,8 @@ from pai_notify.webhook import slack, teams
 from pai_runtime.plugin import Task
 from tests.certificates import authority, server_certificate
 from tests.local_server import LocalServer
+from tests.smtp_server import SmtpServer
 from tests.support import cli, exit_record, job, runtime_log, write_job
-
-from .smtp_server import SmtpServer
 
 FAILS = ["echo <% $secrets.key %>", "echo '<!channel> [here](x)'", "exit 3"]
 SECRETS = {"key": "an-open-secret", "password": "pass-word-71"}

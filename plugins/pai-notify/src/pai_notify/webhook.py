@@ -34,7 +34,7 @@ def post(given: Mapping[str, Any], message: Message, seconds: float) -> None:
 def slack(message: Message) -> dict[str, Any]:
     """Return the body for an incoming webhook of Slack: blocks whose texts are no markup."""
     facts = "\n".join(f"{name}: {value}" for name, value in message.facts.items())
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": message.title, "emoji": False}},
         {"type": "section", "text": {"type": "plain_text", "text": facts[:2900], "emoji": False}},
     ]
