@@ -7,8 +7,8 @@ from packaging.requirements import Requirement
 
 from tests.support import ROOT
 
-PLUGINS = {path.name for each in ("plugins/*", "marketplace/*") for path in ROOT.glob(each)}
-PLUGINS |= {"pai-container", "pai-openpai", "pai-pod"}
+PLUGINS = {path.name for path in ROOT.glob("plugins/*")}
+PLUGINS |= {"pai-container", "pai-definitions", "pai-openpai", "pai-pod"}
 """The distributions that `pai-runtime[all]` brings, and the image too."""
 TEST_TOOLS = {"pytest", "hypothesis", "mypy", "ruff", "tensorboard", "hatchling", "uv"}
 
