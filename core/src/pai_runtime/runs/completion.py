@@ -63,8 +63,8 @@ def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskN
     """Return the first of several failed tasks, by the exit records of these; else `reported`.
 
     What a record says decides before the clock: a task that failed because of a peer, was told to end or
-    failed in talking to others comes after one that has a cause of its own, which may have ended later, as its
-    exit callbacks still ran, or by a clock of its own. Among equals, a cause that is known comes before a
+    failed in talking to others comes after one that has a cause of its own. That one may have ended later, as
+    its exit callbacks still ran, or by a clock of its own. Among equals, a cause that is known comes before a
     failure of about the same time that nothing explains.
     """
     failed = {
