@@ -110,8 +110,8 @@ def test_the_task_that_began_it_is_named() -> None:
 
 
 def test_the_line_that_began_it_is_named_in_a_log_of_all_ranks() -> None:
-    # Ranks are not there yet when a shell complains; who is told to end does not say why; some exceptions only
-    # pass on that another process failed; and a rank that fails prints all of its traceback.
+    # Ranks are not there yet when a shell complains; who is told to end does not say why; some exceptions
+    # only pass on that another process failed; and a rank that fails prints all of its traceback.
     of_programs = [
         (log, code)
         for log, code in _causes()
