@@ -1,6 +1,7 @@
 """The server process: uvicorn with the application, one process, until a signal ends it."""
 
 import asyncio
+import signal
 import socket
 
 import uvicorn
@@ -55,6 +56,13 @@ def serve(settings: Settings, host: str, port: int) -> int:
         http=_Protocol,
         ws="none",
     )
+    # uvicorn raises a signal again once it has served.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
     server = _Server(config)
     asyncio.run(server.serve())
     return 0 if server.started else 1
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)
