@@ -1,17 +1,24 @@
-"""Both databases: each test that has one of these fixtures runs on SQLite and on PostgreSQL."""
+"""Marketplaces, and both databases: a test with one of these runs on SQLite and on PostgreSQL.
+
+They are known to all tests, so what they are made of is imported only where they are used.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pai_marketplace.database import Database
-from tests.postgresql import PostgreSql
-from tests.running_marketplace import RunningMarketplace
+if TYPE_CHECKING:
+    from pai_marketplace.database import Database
+    from tests.postgresql import PostgreSql
+    from tests.running_marketplace import RunningMarketplace
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSql]:
+def postgresql() -> "Iterator[PostgreSql]":
+    from tests.postgresql import PostgreSql  # noqa: PLC0415 - as above
+
     with PostgreSql() as running:
         yield running
 
@@ -26,7 +33,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
+def database(database_url: str) -> "Iterator[Database]":
+    from pai_marketplace.database import Database  # noqa: PLC0415 - as above
+
     database = Database(database_url)
     database.upgrade()
     yield database
@@ -34,7 +43,9 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def market(tmp_path: Path) -> Iterator[RunningMarketplace]:
+def market(tmp_path: Path) -> "Iterator[RunningMarketplace]":
     """A marketplace on SQLite."""
+    from tests.running_marketplace import RunningMarketplace  # noqa: PLC0415 - as above
+
     with RunningMarketplace(f"sqlite:///{tmp_path}/market.db") as running:
         yield running
