@@ -13,18 +13,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import insert
 
 from benchmarks.measure import milliseconds, table
 from pai_marketplace import people
 from pai_marketplace.database import Database
-from pai_marketplace.publishing import About, Publication, publish
-from pai_marketplace.settings import Settings
-from pai_marketplace.viewer import OPERATOR
+from pai_marketplace.models import Content, Item, Label, Version
 from pai_runtime.engines.local.ports import free_ports
 
 ITEMS = 10_000
@@ -89,19 +90,32 @@ def _fill(url: str) -> None:
     database.upgrade()
     with database.writing() as session:
         people.add_account(session, "team", group=True)
-    for start in range(0, ITEMS, 1000):
-        with database.writing() as session:
-            for number in range(start, start + 1000):
-                words = random.sample(WORDS, 8)
-                content = (
-                    f"name: item_{number}\ntype: data\nversion: '1.0'\nsummary: {' '.join(words)}\n"
-                    "plugin: cmd\nplugin_params: {callbacks: [{event: taskStarts, commands: ['true']}]}\n"
-                )
-                given = Publication(
-                    "team", content, about=About(tags=words[:2], description=" ".join(words * 10))
-                )
-                publish(session, OPERATOR, Settings(url), given)
+    with database.writing() as session:
+        # As rows: published one by one, they would take minutes, and nothing else would be different.
+        items, versions, contents, labels = _rows(random)
+        for table_of, rows in ((Item, items), (Content, contents), (Version, versions), (Label, labels)):
+            session.execute(insert(table_of), rows)
     database.close()
+
+
+def _rows(random: Random) -> tuple[list[dict[str, Any]], ...]:
+    items, versions, contents, labels = [], [], [], []
+    for number in range(ITEMS):
+        id_, name, words = f"id-{number}", f"item_{number}", random.sample(WORDS, 8)
+        summary, description = " ".join(words), " ".join(words * 10)
+        text = (
+            f"name: {name}\ntype: data\nversion: '1.0'\nsummary: {summary}\n"
+            "plugin: cmd\nplugin_params: {callbacks: [{event: taskStarts, commands: ['true']}]}\n"
+        )
+        digest = sha256(text.encode()).hexdigest()
+        item = {"id": id_, "owner": "team", "name": name, "type": "data", "author": "operator"}
+        item |= {"summary": summary, "description": description, "status": "approved", "latest": "1.0"}
+        items.append({**item, "search_text": "\n".join(("team", name, summary, description, *words[:2]))})
+        contents.append({"digest": digest, "text": text})
+        version = {"id": id_, "item_id": id_, "number": 1, "version": "1.0", "kind": "definition"}
+        versions.append({**version, "digest": digest, "author": "operator", "status": "approved"})
+        labels += [{"item_id": id_, "kind": "tag", "text": word} for word in words[:2]]
+    return items, versions, contents, labels
 
 
 @contextmanager
