@@ -29,7 +29,7 @@ from pai_marketplace.models import Content, Item, Label, Version
 from pai_runtime.engines.local.ports import free_ports
 
 ITEMS = 10_000
-REQUESTS = 400
+REQUESTS = 200
 LIMIT = 0.050
 WORDS = [f"{first}{second}" for first in ("data", "net", "vision", "text", "audio") for second in range(200)]
 
