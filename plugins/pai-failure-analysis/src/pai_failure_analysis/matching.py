@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pai_failure_analysis import regex
@@ -70,7 +71,7 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
             if (
                 search.finds(pattern)
                 and _holds(pattern, evidence)
-                and (at := _from(rule, pattern, evidence, search.user)) is not None
+                and (at := _from(rule, pattern, evidence, search)) is not None
             ):
                 in_user = _find(pattern.user_log, search.user, at)
                 if in_user and search.user is not user:
@@ -99,6 +100,11 @@ class _Search:
             pattern.platform_log is None or pattern.platform_log in self._in_platform
         )
 
+    @cached_property
+    def last_words(self) -> int:
+        """The index of the program's last words in the user's log."""
+        return last_words(self.user)
+
 
 def _is_shipped(rule: Rule) -> bool:
     return rule.source == SHIPPED
@@ -126,12 +132,13 @@ def _line_at(log: bytes, below: int) -> int:
     return len(above[0]) + 1 if len(above) == below + 2 else 0
 
 
-def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int | None:
+def _from(rule: Rule, pattern: Pattern, evidence: Evidence, search: _Search) -> int | None:
     """Return the index in the user's log where to search for the match; None if it is not the cause."""
+    user = search.user
     first = regex.span(pattern.user_log, user) if rule.at_end and pattern.user_log is not None else None
     if first is None or pattern.user_log is None:
         return 0
-    at = last_words(user)
+    at = search.last_words
     last = regex.span(pattern.user_log, user[at:])
     if lived_with(evidence.exit_code, user, first[0], last and at + last[0]):
         return None
