@@ -6,12 +6,15 @@ from functools import cached_property
 from typing import Any
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.ending import end_of_program, without_ignored
+from pai_failure_analysis.ending import KILLED, end_of_program, without_ignored
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.plain_lines import plain
 from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
 from pai_failure_analysis.xids import with_meaning
+
+OTHER_TASKS = 237
+"""The code of rules about what other tasks did."""
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -60,12 +63,13 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     """
     user = searchable(evidence.user_log)
     platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
-    shipped = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else user
+    shipped, decided = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else (user, False)
     searches: dict[bool, _Search] = {
         which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
         for which, text in ((False, user), (True, shipped))
     }
-    for rule in rules:
+    # An exception of the program itself comes before what its peers then said of it.
+    for rule in sorted(rules, key=lambda rule: decided and _is_shipped(rule) and rule.code == OTHER_TASKS):
         search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:
             if (
@@ -110,11 +114,14 @@ def _is_shipped(rule: Rule) -> bool:
     return rule.source == SHIPPED
 
 
-def _ending(log: bytes, exit_code: int | None) -> bytes:
-    """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may."""
+def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
+    """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may.
+
+    Also returns whether an exception of the program itself is the beginning of these lines.
+    """
     lines = without_ignored(plain(log))
     at = end_of_program(lines, exit_code)
-    return log if at == 0 and lines == log else lines[at:]
+    return (log if at == 0 and lines == log else lines[at:]), at > 0 and exit_code not in KILLED
 
 
 def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
