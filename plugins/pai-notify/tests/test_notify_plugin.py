@@ -89,7 +89,7 @@ def test_a_failure_is_told_once_with_its_diagnosis_and_without_secrets(tmp_path:
 def test_success_and_start_are_told_by_the_first_task_if_the_job_says_so(tmp_path: Path) -> None:
     with Webhook() as server:
         webhook = {"url": "<% $secrets.hook %>"}
-        parameters = {"webhook": webhook, "on": ["success", "start"]}
+        parameters = {"webhook": webhook, "events": ["success", "start"]}
         worker = {"instances": 2, "commands": ["true"]}
         run(tmp_path, parameters, worker=worker, secrets={"hook": server.url})
     assert [(body["event"], body["index"]) for _, body in server.received] == [("start", 0), ("success", 0)]
@@ -186,7 +186,7 @@ def test_a_mail_server_that_cannot_be_trusted_or_refuses_us_is_told_nothing(
             1,
         ),
         ({"email": {"server": "s", "from": "a", "to": ["b"], "user": "u"}}, 1),
-        ({"on": ["failure"]}, 1),
+        ({"events": ["failure"]}, 1),
     ],
 )
 def test_parameters_that_would_tell_a_secret_or_nothing_are_refused(

@@ -70,7 +70,7 @@ def _is_first(use: Use, task: Task) -> bool:
 
 def _tell(event: str, use: Use, task: Task, record: Mapping[str, Any]) -> None:
     """Send all messages about an event beside each other, and say what came of each."""
-    if event not in use.parameters.get("on", ["failure"]):
+    if event not in use.parameters.get("events", ["failure"]):
         return
     from pai_notify.message import Message  # noqa: PLC0415 - most events are not told
 
