@@ -14,7 +14,7 @@ from pai_runtime.host import own_modules
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.network import hidden
-from tests import needs
+from tests import needs, tables
 from tests.changed_first import ChangedFirst
 from tests.cpu_time import CpuTime
 from tests.fast_ring import FastRing
@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     config.pluginmanager.register(needs)
+    config.pluginmanager.register(tables)
     config.pluginmanager.register(ChangedFirst())
     if config.getoption("--fast"):
         # A start that is cut off leaves pipes and sockets to the collector.

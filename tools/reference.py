@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -226,7 +226,11 @@ def main() -> int:
     check = parser.parse_args().check
     status = 0
     # First what the others are made of.
-    written = ((SPEC, lambda: compiled(shipped_entries())), (TARGET, reference), (EXIT_CODES, exit_codes))
+    written: Sequence[tuple[Path, Callable[[], str]]] = (
+        (SPEC, lambda: compiled(shipped_entries())),
+        (TARGET, reference),
+        (EXIT_CODES, exit_codes),
+    )
     for target, made in written:
         text = made()
         if not check:
