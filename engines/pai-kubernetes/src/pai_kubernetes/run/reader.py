@@ -20,7 +20,7 @@ from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.names import job_config_name
-from pai_kubernetes.profile import Output
+from pai_kubernetes.profile import MountedStorage
 from pai_kubernetes.run.copying import container_files, container_services
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.entering import enter
@@ -87,7 +87,7 @@ class Reader(RunReader):
         profile_name: str,
         *,
         keep: Path | None = None,
-        output: Output | None = None,
+        output: MountedStorage | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.named = name
