@@ -27,9 +27,9 @@ def test_what_is_made(made):
 def test_cases_without_fixtures_are_one_item_and_each_that_fails_is_named(tmp_path: Path) -> None:
     file = tmp_path / "test_them.py"
     file.write_text(_TESTS)
-    argv = [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "--rootdir", tmp_path, "-c"]
+    argv = [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-c"]
     ended = subprocess.run(
-        [*argv, "/dev/null", "-p", "tests.settings", file],
+        [*argv, "/dev/null", "-p", "tests.settings", str(file)],
         cwd=ROOT,
         capture_output=True,
         text=True,
