@@ -46,7 +46,7 @@ def silence(*samples: tuple[float, Process, object], after: float = 10) -> Silen
         (process(cpu=11.0), 1, False),  # who keeps a processor busy may compute, or may spin
     ],
 )
-def test_a_task_moves_by_output_input_and_processes(later: Process, output: int, moved: bool) -> None:
+def test_a_task_moves_by_output_input_and_processes(later: Process, output: int, *, moved: bool) -> None:
     judged = silence((0, process(), 1), (10, later, output))
     assert judged.is_long is not moved
 
@@ -87,7 +87,7 @@ def test_a_busy_processor_is_not_idle() -> None:
         (look(call="", state="R"), False, False),
     ],
 )
-def test_what_a_process_waits_for_decides(seen: Look, listens: bool, expected: bool) -> None:
+def test_what_a_process_waits_for_decides(seen: Look, *, listens: bool, expected: bool) -> None:
     assert bool(stuck([seen], lambda _: listens)) is expected
 
 

@@ -109,7 +109,7 @@ def test_a_process_that_has_gone_has_no_stack() -> None:
 def test_the_command_names_the_task_that_is_not_where_the_others_are(tmp_path: Path) -> None:
     write_job(tmp_path, running(RANKS, instances=4))
     run = tmp_path / "run"
-    argv = [PROGRAM, "run", tmp_path / "job.yaml", "--plain", "--out", run]
+    argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running_job:
         try:
             until(run.is_dir)

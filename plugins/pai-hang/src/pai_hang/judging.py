@@ -7,7 +7,7 @@ from pai_hang.places import Look
 from pai_hang.processes import OF_A_FILE, Process, is_named
 
 _NOISE = 200
-"""Bytes a second that processes read and write without getting anywhere, such as the heartbeats of a store."""
+"""Bytes a second that processes read and write without getting anywhere, such as heartbeats of a store."""
 _IDLE = 0.05
 """The share of one processor that a task which only waits uses at most."""
 _PATIENCE = 2
@@ -109,8 +109,7 @@ def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
     return [
         look
         for pid, look in first.items()
-        if in_collective(look)
-        and all(pid in each and each[pid].main == look.main for each in later)
+        if in_collective(look) and all(pid in each and each[pid].main == look.main for each in later)
     ]
 
 

@@ -134,7 +134,8 @@ def _key(look: Look) -> object:
         process = look.process
         return process.is_stopped, process.name, process.call, process.file
     return look.process.is_stopped, tuple(
-        (frame.function, _base(frame.file), None if _is_library(frame) else frame.line) for frame in look.main.frames
+        (frame.function, _base(frame.file), None if _is_library(frame) else frame.line)
+        for frame in look.main.frames
     )
 
 

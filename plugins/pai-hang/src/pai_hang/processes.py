@@ -1,4 +1,4 @@
-"""What the kernel tells about the processes of a task, in ``/proc``; all of it is there to be read, or absent."""
+"""What the kernel tells about the processes of a task, in ``/proc``; any of it may be missing."""
 
 import os
 import platform
@@ -12,8 +12,8 @@ _NUMBERS = {
     "x86_64": {
         "read": 0, "poll": 7, "readv": 19, "pread64": 17, "select": 23, "nanosleep": 35, "connect": 42,
         "accept": 43, "recvfrom": 45, "recvmsg": 47, "wait4": 61, "flock": 73, "pause": 34, "futex": 202,
-        "epoll_wait": 232, "clock_nanosleep": 230, "waitid": 247, "openat": 257, "pselect6": 270, "ppoll": 271,
-        "epoll_pwait": 281, "accept4": 288, "write": 1, "fcntl": 72, "fsync": 74, "open": 2,
+        "epoll_wait": 232, "clock_nanosleep": 230, "waitid": 247, "openat": 257, "pselect6": 270,
+        "ppoll": 271, "epoll_pwait": 281, "accept4": 288, "write": 1, "fcntl": 72, "fsync": 74, "open": 2,
         "rt_sigsuspend": 130, "rt_sigtimedwait": 128,
     },
     "aarch64": {
@@ -98,7 +98,7 @@ def is_named(path: str) -> bool:
 
 
 def _all() -> Iterator[tuple[int, str, list[str]]]:
-    for entry in os.listdir("/proc"):
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - paths cost more
         if entry.isdecimal():
             text = _text(f"/proc/{entry}/stat")
             start, end = text.find("("), text.rfind(")")
@@ -123,7 +123,7 @@ def _call(pid: int) -> tuple[str, str]:
     if name not in OF_A_FILE:
         return name, ""
     try:
-        return name, os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
+        return name, os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")  # noqa: PTH115 - may be no path
     except OSError:
         return name, ""
 
@@ -135,12 +135,12 @@ def _io(pid: int) -> int | None:
 
 def _links(pid: int) -> Iterator[str]:
     try:
-        names = os.listdir(f"/proc/{pid}/fd")
+        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - as above
     except OSError:
         return
     for name in names:
         try:
-            yield os.readlink(f"/proc/{pid}/fd/{name}")
+            yield os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 - as above
         except OSError:
             continue
 

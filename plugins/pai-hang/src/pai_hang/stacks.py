@@ -137,7 +137,9 @@ def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
 
 def _thread(document: Any) -> Thread:
     tid, has_gil, frames = document
-    return Thread(int(tid), tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames), has_gil)
+    return Thread(
+        int(tid), tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames), has_gil
+    )
 
 
 def _cut(text: str) -> str:
@@ -171,5 +173,5 @@ def main_thread(process: Process, stacks: Iterable[Thread]) -> Thread | None:
     for thread in threads:
         if thread.tid == process.pid:
             return thread
-    others = [thread for thread in threads if thread.frames[0].function not in _STARTS_OF_THREADS]
-    return (others or threads or [None])[-1]
+    others = [thread for thread in threads if thread.frames[0].function not in _STARTS_OF_THREADS] or threads
+    return others[-1] if others else None
