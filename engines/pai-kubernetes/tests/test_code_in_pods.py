@@ -25,7 +25,7 @@ from pai_pod.code import (
     stored_name,
     unpack_code,
 )
-from pai_pod.code_archive import PackedCode, pack_code, store_code
+from pai_pod.code_archive import PackedCode, pack_code
 from pai_pod.errors import InitFailed
 from pai_runtime.engines.code import Code
 from pai_runtime.runs.errors import CannotRun
@@ -383,7 +383,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackedCode:
     (tmp_path / "storage").mkdir()
     packed = pack_code(Code(tmp_path / "source"), has_storage=True)
     assert (packed.is_stored, packed.parts) == (True, [])
-    store_code(packed, str(tmp_path / "storage"))
+    packed.store(str(tmp_path / "storage"))
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / STORED).symlink_to(tmp_path / "storage" / STORED_IN)
     (tmp_path / "volume").mkdir()
@@ -409,18 +409,18 @@ def test_all_of_a_team_can_store_code_and_what_is_there_is_not_written_again(
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     os.utime(file, (1, 1))
     before = file.stat().st_ino
-    store_code(stored, str(tmp_path / "storage"))
+    stored.store(str(tmp_path / "storage"))
     assert file.stat().st_ino == before
     assert file.stat().st_mtime > 1, "it is used again, so not old"
     file.write_bytes(b"other code")
-    store_code(stored, str(tmp_path / "storage"))
+    stored.store(str(tmp_path / "storage"))
     assert code_digest(file.read_bytes()) == stored.digest
     assert list(file.parent.iterdir()) == [file]
 
 
 def test_code_cannot_be_stored_where_there_is_no_storage(tmp_path: Path, stored: PackedCode) -> None:
     with pytest.raises(CannotRun, match="No such file"):
-        store_code(stored, str(tmp_path / "unmounted"))
+        stored.store(str(tmp_path / "unmounted"))
 
 
 @pytest.mark.parametrize("change", ["removed", "other", "longer", "link", "digest"])

@@ -23,7 +23,7 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
-from pai_pod.engine import PackedCode, peers_placement, store_code
+from pai_pod.engine import PackedCode, peers_placement
 from pai_runtime.engine import (
     CannotRun,
     Engine,
@@ -152,7 +152,7 @@ class NewKubernetesRun(NewRun):
             most = size_text(MOST_PROVENANCE)
             self._request.say(f"note: what produces the run takes more than {most}, and is not kept with it")
         if self._code is not None and self._code.is_stored and self._profile.code:
-            store_code(self._code, self._profile.code.mounted_at)
+            self._code.store(self._profile.code.mounted_at)
         out = self._request.out
         folder = RunFolder(self._job.name, out) if out is not None else None
         try:

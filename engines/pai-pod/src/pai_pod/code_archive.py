@@ -52,6 +52,37 @@ class PackedCode:
         end = 0 if self.is_stored else len(self.archive)
         return [self.archive[start : start + MOST_PART] for start in range(0, end, MOST_PART)]
 
+    def store(self, mounted_at: str) -> None:
+        """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
+
+        Others of the team write to the same directory; what they left under that name is checked. An archive
+        that is there is marked as used now, so that old ones can be removed.
+        """
+        name, aside = stored_name(self.digest), f".{secrets.token_hex(8)}.part"
+        try:
+            with Folder.at(mounted_at) as storage:
+                if not storage.exists(STORED_IN):
+                    storage.make(STORED_IN)
+                    os.chmod(STORED_IN, 0o1777, dir_fd=storage.fd)  # noqa: S103 - for the whole team, as /tmp
+                with storage.folder(STORED_IN) as folder:
+                    if _has(folder, name, self.digest):
+                        return
+                    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    fd = os.open(aside, new, 0o600, dir_fd=folder.fd)
+                    try:
+                        with os.fdopen(fd, "wb") as file:
+                            file.write(self.archive)
+                            file.flush()
+                            os.fchmod(fd, 0o644)
+                            os.fsync(fd)
+                        os.rename(aside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+                    except BaseException:
+                        os.unlink(aside, dir_fd=folder.fd)
+                        raise
+        except OSError as error:
+            where = Path(mounted_at, STORED_IN, name)
+            raise CannotRun(f"cannot write the code to its storage: {where}: {error.strerror}") from None
+
 
 def pack_code(code: Code, *, has_storage: bool = False) -> PackedCode:
     """Pack files, directories and links as ``tar.gz``. Raises `CannotRun`.
@@ -65,38 +96,6 @@ def pack_code(code: Code, *, has_storage: bool = False) -> PackedCode:
     archive, size = _archive(code, MOST_STORED, MOST_STORED, "the storage for code")
     is_large = len(archive) > MOST_PARTS * MOST_PART or size > MOST_BYTES
     return PackedCode(archive, code_digest(archive), is_large)
-
-
-def store_code(packed: PackedCode, mounted_at: str) -> None:
-    """Write an archive to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
-
-    Others of the team write to the same directory; what they left under that name is checked. An archive
-    that is there is marked as used now, so that old ones can be removed.
-    """
-    name, aside = stored_name(packed.digest), f".{secrets.token_hex(8)}.part"
-    try:
-        with Folder.at(mounted_at) as storage:
-            if not storage.exists(STORED_IN):
-                storage.make(STORED_IN)
-                os.chmod(STORED_IN, 0o1777, dir_fd=storage.fd)  # noqa: S103 - for the whole team, as /tmp
-            with storage.folder(STORED_IN) as folder:
-                if _has(folder, name, packed.digest):
-                    return
-                new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                fd = os.open(aside, new, 0o600, dir_fd=folder.fd)
-                try:
-                    with os.fdopen(fd, "wb") as file:
-                        file.write(packed.archive)
-                        file.flush()
-                        os.fchmod(fd, 0o644)
-                        os.fsync(fd)
-                    os.rename(aside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-                except BaseException:
-                    os.unlink(aside, dir_fd=folder.fd)
-                    raise
-    except OSError as error:
-        where = Path(mounted_at, STORED_IN, name)
-        raise CannotRun(f"cannot write the code to its storage: {where}: {error.strerror}") from None
 
 
 def _has(folder: Folder, name: str, digest: str) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pai_pod import code, kept_output, told_variables
     from pai_pod.bundle.errors import CannotBundle
     from pai_pod.bundle.kept import kept_bundle
-    from pai_pod.code_archive import PackedCode, pack_code, store_code
+    from pai_pod.code_archive import PackedCode, pack_code
     from pai_pod.entering import enter_argv
     from pai_pod.entry import RUNTIME_DIR
     from pai_pod.given_run import JOB_FILE, run_files
@@ -57,7 +57,6 @@ __all__ = [
     "paths",
     "peers_placement",
     "run_files",
-    "store_code",
     "task_images",
     "told_variables",
     "with_given_peers",
@@ -87,7 +86,6 @@ _PLACES: Final = {
     "kept_bundle": ("bundle.kept", "kept_bundle"),
     "open_to_all": ("volume", "open_to_all"),
     "pack_code": ("code_archive", "pack_code"),
-    "store_code": ("code_archive", "store_code"),
     "parse_reference": ("image_reference", "parse_reference"),
     "peers_placement": ("placement", "peers_placement"),
     "run_files": ("given_run", "run_files"),
