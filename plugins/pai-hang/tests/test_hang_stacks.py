@@ -134,10 +134,10 @@ def test_a_task_that_hangs_is_ended_and_its_record_says_where_it_was(tmp_path: P
     extras = {"com.microsoft.pai.runtimeplugin": [use]}
     write_job(tmp_path, {**running(READS), "extras": extras})
     ended = cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run")
-    assert ended.returncode == 143
+    assert ended.returncode == 219
     task = tmp_path / "run" / "worker" / "0"
     record = exit_record(task)
-    assert (record["phrase"], record["exitCode"], record["behavior"]) == ("Hang", 143, "TRANSIENT")
+    assert (record["phrase"], record["exitCode"], record["behavior"]) == ("Hang", 219, "TRANSIENT")
     assert "read_shard" in record["reason"]
     assert any(line.startswith("[ERROR] the task hangs: ") for line in runtime_log(task))
 

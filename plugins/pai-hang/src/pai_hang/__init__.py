@@ -8,6 +8,8 @@ from pai_runtime.plugin import Analysis, Contribution, Failure, Service, Task, U
 HANGS = "[ERROR] the task hangs: "
 """The beginning of the line of ``runtime.log`` that says why the watch ends the command."""
 
+_HANG = 219
+"""The exit code of a task that the watch has ended: a signal's would look like a consequence."""
 _ENDED_BY_US = (signal.SIGTERM, signal.SIGKILL)
 
 
@@ -29,7 +31,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:  # n
     if not found:
         return None
     return Analysis(
-        code=failure.code,
+        code=_HANG,
         phrase="Hang",
         reason=f"Nothing moved in the task any more: it was {found[-1]}.",
         solution=("The stacks are in runtime.log, before the end of the command",),
