@@ -91,6 +91,21 @@ finally:
     os.kill(child, 9)
 """
 
+_TRACE = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+traced = os.fork()
+if traced == 0:
+    time.sleep(100)
+tracer = os.fork()
+if tracer == 0:
+    os._exit(libc.ptrace(0x4206, traced, None, None) != 0)  # PTRACE_SEIZE
+try:
+    raise SystemExit(os.waitpid(tracer, 0)[1])
+finally:
+    os.kill(traced, 9)
+"""
+
 
 def _works(*argv: str) -> bool:
     try:
@@ -185,6 +200,9 @@ RIGHTS: Final[Mapping[str, Need]] = {
         _runs_containers,
         f"{_PRIVILEGED}, with podman, runc, aardvark-dns, and for an ordinary user uidmap, slirp4netns and a"
         " /dev/net/tun that it may open",
+    ),
+    "tracing siblings": Need(
+        lambda: _works(sys.executable, "-c", _TRACE), "kernel.yama.ptrace_scope is 0, or run them as root"
     ),
     "ptrace": Need(lambda: _works(sys.executable, "-c", _LOOK), f"{_PRIVILEGED}, as root"),
 }
