@@ -15,7 +15,7 @@ RUNS = 15
 CHECK, IMPORT, TRUST = "the check", "its imports", "the system's certificates"
 MOST_TIMES = 12
 
-_IMPORT = "from pai_runtime.network import deadline; from pai_pod import image_check"
+_IMPORT = "from pai_network import deadline; from pai_pod import image_check"
 _CHECK = """
 verdict = image_check.check_image("127.0.0.1:{}/image", None, deadline.Deadline(60), print)
 assert verdict.outcome == "exists", verdict

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pai_pod.bundle.make import make_bundle
+from pai_runtime.engines import hidden
 from pai_runtime.host import own_modules
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.network import hidden
 from tests import needs
 from tests.changed_first import ChangedFirst
 from tests.cpu_time import CpuTime

@@ -39,6 +39,7 @@ DOCUMENTS = [
     ROOT / "core/README.md",
     *sorted(ROOT.glob("plugins/*/README.md")),
     *sorted(ROOT.glob("engines/*/README.md")),
+    *sorted(ROOT.glob("libraries/*/README.md")),
     *sorted(ROOT.glob("marketplace/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
@@ -277,7 +278,8 @@ def test_every_test_that_a_document_names_is_there() -> None:
 
 
 def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
-    sources = (ROOT / "core/src/pai_runtime", *ROOT.glob("engines/*/src"), *ROOT.glob("marketplace/*/src"))
+    others = (ROOT.glob(f"{folder}/*/src") for folder in ("engines", "libraries", "marketplace"))
+    sources = (ROOT / "core/src/pai_runtime", *chain.from_iterable(others))
     packages = {path.name: path for source in sources for path in source.iterdir()}
     named = {found for document in DOCUMENTS for found in _MODULE.findall(document.read_text("utf-8"))}
     named = {(package, module) for package, module in named if package in packages}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("pai_runtime.engine.conformance")
+pytest.register_assert_rewrite("pai_conformance")
 
-from pai_runtime.engine.conformance import Conformance, Stage  # noqa: E402 - rewritten, as above
+from pai_conformance import Conformance, Stage  # noqa: E402 - rewritten, as above
 from pai_runtime.engines.local.machine import LocalEngine  # noqa: E402 - as above
 
 

@@ -18,7 +18,7 @@ atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 main()
 """
 
-CLIENT = {"http.client", "pai_runtime.network.client", "ssl", "urllib3"}
+CLIENT = {"http.client", "pai_network.client", "ssl", "urllib3"}
 """What asks servers."""
 
 

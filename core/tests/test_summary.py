@@ -323,23 +323,58 @@ def test_of_a_job_that_a_callback_failed_it_shows_what_the_callback_wrote(tmp_pa
     ]
 
 
-def test_it_says_which_tasks_took_more_memory_than_they_request(tmp_path: Path) -> None:
-    played = PlayedRun(tmp_path / "run", worker=4)
+def _used(peak: Any, seconds: float = 1.5, memory: int = 100, **more: Any) -> dict[str, Any]:
+    asked = {"memoryMB": memory, "cpu": 1, "gpu": 2}
+    return {"memoryPeakMB": peak, "cpuSeconds": seconds, "requested": asked, **more}
+
+
+def _said_of_usage(folder: Path, used: dict[str, list[dict[str, Any]]]) -> list[str]:
+    played = PlayedRun(folder / "run", None, **{role: len(tasks) for role, tasks in used.items()})
     played.all("succeeded", exitCode=0)
-    for index, (peak, memory) in enumerate([(612, 100), (100, 100), (1, 0)]):
-        asked = {"memoryMB": memory, "cpu": 1}
-        usage = {"memoryPeakMB": peak, "cpuSeconds": 1.5, "gpuMemoryPeakMB": 900 - peak, "requested": asked}
-        _record(played, f"worker/{index}", usage=usage)
-    _record(played, "worker/3", usage={"memoryPeakMB": "1e9", "cpuSeconds": [], "requested": 1})
+    for role, tasks in used.items():
+        for index, usage in enumerate(tasks):
+            _record(played, f"{role}/{index}", outcome="ok", usage=usage)
     played.end("succeeded")
-    used = summarise(played.reader, played.run).usage
-    assert [(task.name, found.is_over) for task, found in used] == [
-        ("worker/0", True),
-        ("worker/1", False),
-        ("worker/2", False),
+    return said(played)[1:]
+
+
+def test_it_says_what_each_task_has_used_beside_what_it_requests(tmp_path: Path) -> None:
+    worker = [_used(7), _used(100, 83.1, gpuMemoryPeakMB=900), _used(5, 0, 0), _used(0)]
+    wrong = [{"memoryPeakMB": "1e9", "cpuSeconds": [], "requested": 1}]
+    assert _said_of_usage(tmp_path, {"worker": worker, "server": wrong}) == [
+        (
+            "  peak of memory, and CPU time: worker/0 7 of 100 MB, 1.5s of 1 CPU; "
+            "worker/1 100 of 100 MB, 1m23s of 1 CPU, 900 MB on 2 GPUs; worker/2 5 MB, 0.0s of 1 CPU; "
+            "worker/3 1.5s of 1 CPU"
+        )
     ]
-    _, found = used[0]
-    assert (found.memory_peak, found.memory, found.cpu, found.gpu) == (612, 100, 1, None)
-    lines = said(played)
-    assert any("worker/0 612 MB of 100" in line for line in lines)
-    assert "  peak of GPU memory: worker/0 288 MB, worker/1 800 MB, worker/2 899 MB" in lines
+
+
+def test_of_many_tasks_it_says_the_least_and_the_most_of_each_role(tmp_path: Path) -> None:
+    workers = [_used(300 + index, index / 10, 1000, gpuMemoryPeakMB=7) for index in range(64)]
+    assert _said_of_usage(tmp_path, {"worker": workers, "server": [_used(1)]}) == [
+        (
+            "  peak of memory, and CPU time: worker (64 tasks) 300 to 363 of 1000 MB, 0.0s to 6.3s of 1 CPU, "
+            "7 MB on 2 GPUs; server (1 task) 1 of 100 MB, 1.5s of 1 CPU"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "named"),
+    [
+        (1, "worker/0 612 of 100 MB; a cluster would have ended it"),
+        (
+            12,
+            (
+                f"{', '.join(f'worker/{index} 612 of 100 MB' for index in range(10))} and 2 more; "
+                "a cluster would have ended them"
+            ),
+        ),
+    ],
+)
+def test_it_names_tasks_that_took_more_memory_than_they_request(
+    tmp_path: Path, tasks: int, named: str
+) -> None:
+    _, over = _said_of_usage(tmp_path, {"worker": [_used(612)] * tasks, "server": [_used(100)]})
+    assert over == f"  above memoryMB: {named}"

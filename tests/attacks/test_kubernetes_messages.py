@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pai_kubernetes.api import paths
+from pai_network.authorization import basic
 from pai_runtime.engine.messages import hide, hide_authorization, server_text
-from pai_runtime.network.authorization import basic
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.small_cluster import write_profiles

@@ -10,7 +10,7 @@ from pai_kubernetes.api import client, paths
 from pai_kubernetes.api.access import Access, Fixed, Login
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError, Cause
-from pai_runtime.network.authorization import basic
+from pai_network.authorization import basic
 from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer, Fault, tls_server
 from tests.kubernetes.played_cluster import be_quick
 from tests.proxy_server import ProxyServer

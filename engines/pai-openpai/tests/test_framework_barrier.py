@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pai_network.deadline import Deadline
 from pai_openpai import api_server
 from pai_openpai.framework_barrier import INTERVAL, SECONDS, wait_for_framework
 from pai_pod.errors import BarrierFailed
-from pai_runtime.network.deadline import Deadline
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
 

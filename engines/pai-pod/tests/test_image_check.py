@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pai_network.deadline import Deadline
 from pai_pod import image_check
 from pai_pod.image_check import ImageVerdict, check_image, credentials_for
 from pai_pod.image_reference import parse_reference
-from pai_runtime.network.deadline import Deadline
 from tests.fault_server import Reply
 from tests.git_server import Clock
 from tests.registry_server import (

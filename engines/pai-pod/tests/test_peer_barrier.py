@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_network.deadline import Deadline
 from pai_pod import peer_barrier
 from pai_pod.errors import BarrierFailed
 from pai_pod.peer_barrier import (
@@ -28,7 +29,6 @@ from pai_pod.peer_barrier import (
     resolve,
 )
 from pai_pod.peers import Peers
-from pai_runtime.network.deadline import Deadline
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.git_server import Clock
 

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pai_network import tls
+from pai_network.deadline import Deadline
+from pai_network.proxies import proxy_for
 from pai_pod import registry_request
 from pai_pod.image_check import ImageVerdict, check_image
 from pai_pod.registry import MANIFEST_TYPES
-from pai_runtime.network import tls
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.network.proxies import proxy_for
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply, Request
 from tests.registry_server import PASSWORD, USER, basic, errors

@@ -58,7 +58,8 @@ def told(ended: subprocess.CompletedProcess[str]) -> list[str]:
     """What the end of a run says of a failure."""
     lines = [line.removeprefix("pai-runtime: ") for line in ended.stderr.splitlines()]
     (start,) = (number for number, line in enumerate(lines) if line.startswith("the job "))
-    return [line.strip() for line in lines[start:] if not line.startswith("  the run took ")]
+    measured = "  the run took ", "  peak of memory, "
+    return [line.strip() for line in lines[start:] if not line.startswith(measured)]
 
 
 def every_way(folder: Path) -> dict[str, Any]:

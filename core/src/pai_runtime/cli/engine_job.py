@@ -11,11 +11,11 @@ from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
+from pai_runtime.engines.hidden import hide
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.network.hidden import hide
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job

@@ -24,7 +24,9 @@ from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.task_table import task_table
+from pai_runtime.terminal.text import wrapped
 from pai_runtime.terminal.times import elapsed, moment
+from pai_runtime.terminal.usage import usage_lines
 from pai_runtime.terminal.words import (
     kept,
     note_lines,
@@ -32,7 +34,6 @@ from pai_runtime.terminal.words import (
     service_lines,
     shown_name,
     task_counts,
-    usage_lines,
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
@@ -220,8 +221,9 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     activities = activity(reader, run)
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
-    yield from note_lines(run.tasks)
-    yield from usage_lines(usage_of_tasks(reader, run))
+    below = [*note_lines(run.tasks), *usage_lines(usage_of_tasks(reader, run))]
     for task in run.tasks:
-        yield from service_lines(reader, task, activities[task.name])
-    yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))
+        below += service_lines(reader, task, activities[task.name])
+    below += filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))
+    for line in below:
+        yield from [line] if width is None else wrapped(line, width)

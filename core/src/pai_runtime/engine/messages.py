@@ -7,7 +7,7 @@ to see, such as a token.
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import Severity, listed, near_miss
-from pai_runtime.network.hidden import cut, hide, hide_authorization, server_text
+from pai_runtime.engines.hidden import cut, hide, hide_authorization, server_text
 from pai_runtime.terminal.output import report
 
 __all__ = [

@@ -16,6 +16,7 @@ from pai_runtime.definitions import (
     OpenDefinitions,
 )
 from pai_runtime.document.problems import MOST_LOOKED_FOR, InvalidInput, Problems
+from pai_runtime.document.url import shown_text
 from pai_runtime.document.value import Value
 from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
@@ -25,7 +26,6 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_prerequisite
-from pai_runtime.network.url import shown_text
 from pai_runtime.task.record import record, replace
 
 _NOWHERE: Final = NoDefinition("definition-unavailable", "there is nowhere to look for shared prerequisites")

@@ -63,7 +63,7 @@ class Summary:
 
     `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
     restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks,
-    `usage` what tasks used that ran on this machine.
+    `usage` what tasks have used.
     """
 
     run: Run

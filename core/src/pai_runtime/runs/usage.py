@@ -58,12 +58,7 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
 
 
 def usage_of_tasks(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
-    """Yield the tasks of a local run that have ended, with what they used; none on a cluster.
-
-    What is notable of it is that nothing limits them here, and of records on a cluster each is a request.
-    """
-    if reader.on:
-        return
+    """Yield the tasks of a run that have ended, with what the last attempt of each has used, if known."""
     for task in [each for each in run.tasks if each.over][:_MOST_READ]:
         usage = usage_in(reader.exit_record(task))
         if usage:

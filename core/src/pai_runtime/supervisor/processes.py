@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from pai_runtime.supervisor.ending import ProcessTree
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.supervisor.mask_requests import MaskRequests
 from pai_runtime.task.exit_codes import killed_by
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _LAST_SECONDS = 10
 """Seconds to wait for killed processes to be gone, and for output that does not end."""
+
+_LOOK_EVERY = 0.1
+"""Seconds between two looks at processes that have been told to end."""
 
 _FORWARDED = (
     signal.SIGUSR1,
@@ -42,10 +46,10 @@ _FORWARDED = (
 class Processes:
     """A runner of processes, to their end or to the time (monotonic clock) that `stop_at` returns.
 
-    A process that has to stop gets SIGTERM, and SIGKILL after `grace` seconds, each sent to its whole process
-    group, which is waited for: a shell ends at once while the program that it ran saves its work. Background
-    processes of one that ended by itself keep running, and so does their output. `on_stop` is called with
-    either signal.
+    A process that has to stop gets SIGTERM, and SIGKILL after `grace` seconds, and so does all below it, in
+    the order of `ProcessTree`. All of it is waited for: a shell ends at once while the program that it ran
+    saves its work. Background processes of one that ended by itself keep running, and so does their output.
+    `on_stop` is called with either signal.
     """
 
     def __init__(
@@ -121,26 +125,37 @@ class Processes:
     def _wait(self, child: Child, stop_at: Callable[[], float]) -> ExitStatus:
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
-        ended = child.ended or self._stop_group(child)
+        ended = child.ended or self._stop_tree(child)
         self._child = None
         self._loop.drain(_LAST_SECONDS)
         self._loop.hear()
         return ended
 
-    def _stop_group(self, child: Child) -> ExitStatus:
+    def _stop_tree(self, child: Child) -> ExitStatus:
         kill_at = time.monotonic() + self._grace
+        tree = ProcessTree(child.pid)
         if not self._stop.at_once:
-            child.signal_group(signal.SIGTERM)
-            child.signal_group(signal.SIGCONT)  # one that is stopped could not heed it
+            first = tree.told_first()
+            tree.signal(signal.SIGTERM, first)
             self._on_stop(signal.SIGTERM)
-        while _is_left(child) and time.monotonic() < kill_at and not self._stop.at_once:
-            self._loop.turn(kill_at)
+            self._wait_while(lambda: bool(tree.left(first)), kill_at)
+            if time.monotonic() < kill_at:
+                tree.signal(signal.SIGTERM, tree.outside())
+                child.signal_group(signal.SIGTERM)  # also what has been started since then
+                child.signal_group(signal.SIGCONT)
+            self._wait_while(lambda: bool(tree.left()) or _is_left(child), kill_at)
         child.signal_group(signal.SIGKILL)
+        tree.signal(signal.SIGKILL)
         if child.ended is None:
             self._on_stop(signal.SIGKILL)
         while child.ended is None:
             self._loop.turn()
         return ExitStatus(child.ended.code, child.ended.signal, "stopped")
+
+    def _wait_while(self, is_going_on: Callable[[], bool], until: float) -> None:
+        """Wait for processes that need not be our children, so that no signal tells of their ends."""
+        while is_going_on() and time.monotonic() < until and not self._stop.at_once:
+            self._loop.turn(min(until, time.monotonic() + _LOOK_EVERY))
 
 
 def _is_left(group: Child) -> bool:

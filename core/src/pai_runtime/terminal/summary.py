@@ -10,14 +10,8 @@ from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line, some
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import (
-    command_for,
-    counts,
-    failed_service,
-    shown_name,
-    tail,
-    usage_lines,
-)
+from pai_runtime.terminal.usage import usage_lines
+from pai_runtime.terminal.words import command_for, counts, failed_service, shown_name, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40

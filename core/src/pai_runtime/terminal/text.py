@@ -88,7 +88,7 @@ def _printable(text: str) -> str:
     return "".join(each for each in text.expandtabs(_TAB) if each.isprintable())
 
 
-def some(texts: Sequence[str], most: int = MOST_NAMED) -> str:
+def some(texts: Sequence[str], most: int = MOST_NAMED, *, separator: str = ", ") -> str:
     """Join at most `most` texts, and say how many more there are."""
     more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+    return separator.join(texts[:most]) + (f" and {more} more" if more > 0 else "")

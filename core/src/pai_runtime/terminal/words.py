@@ -10,7 +10,6 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.runs.usage import Usage
 from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import MOST_NAMED, shown_line, some
 from pai_runtime.terminal.times import clock, time_span
@@ -125,17 +124,6 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
         yield f"{some(names, _MOST_NAMED_WITH_NOTE)}: {note}"
     if len(noted) > MOST_NAMED:
         yield f"and so on for {counted(len(noted) - MOST_NAMED, 'more reason', 'more reasons')}"
-
-
-def usage_lines(tasks: Iterable[tuple[RunTask, Usage]]) -> Iterator[str]:
-    """Yield which tasks took more memory than they request, and how much of GPUs' memory tasks took."""
-    used = list(tasks)
-    if over := [(task, usage) for task, usage in used if usage.is_over]:
-        peaks = [f"{task.name} {usage.memory_peak} MB of {usage.memory}" for task, usage in over]
-        what = "a cluster would have ended it" if len(over) == 1 else "a cluster would have ended them"
-        yield f"peak of memory above memoryMB: {some(peaks)}; {what}"
-    if peaks := [f"{task.name} {usage.gpu_memory_peak} MB" for task, usage in used if usage.gpu_memory_peak]:
-        yield f"peak of GPU memory: {some(peaks)}"
 
 
 def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -> Iterator[str]:

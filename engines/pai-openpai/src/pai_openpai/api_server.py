@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pai_network.answer import NoAnswer
 from pai_runtime.document.printable import printable
-from pai_runtime.network.answer import NoAnswer
 from pai_runtime.task import fast_json, paths
 from pai_runtime.task.regular_file import open_regular
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from pai_runtime.network.answer import Answer
+    from pai_network.answer import Answer
 
 SERVICE_ACCOUNT = Path(paths.SERVICE_ACCOUNT)
 
@@ -59,7 +59,7 @@ def get_object(
     without any login, ``KUBE_APISERVER_ADDRESS``. Token and certificates are read again each time, since they
     rotate. `left` returns the seconds left for the request. Proxies are not used.
     """
-    from pai_runtime.network.client import Bounds, Client, HttpRequest  # noqa: PLC0415 - see the top
+    from pai_network.client import Bounds, Client, HttpRequest  # noqa: PLC0415 - see the top
 
     token = _token(service_account / "token")
     address = _address(environment, has_token=token is not None)
@@ -125,7 +125,7 @@ def _parsed(variable: str, value: str) -> str:
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:
-    from pai_runtime.network.tls import client_context  # noqa: PLC0415 - as above
+    from pai_network.tls import client_context  # noqa: PLC0415 - as above
 
     try:
         return client_context(certificates)

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pai_definitions.reference import BadReference, parse_reference
+from pai_network.authorization import is_token
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.configuration_files import configuration_files, read_named, user_file, written_path
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.url import shown_text
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import canonical
-from pai_runtime.network.authorization import is_token
-from pai_runtime.network.url import shown_text
 from pai_runtime.task.paths import MACHINE
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular

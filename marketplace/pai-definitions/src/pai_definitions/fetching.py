@@ -8,15 +8,15 @@ from typing import Final
 
 from pai_definitions.model import Unreachable
 from pai_definitions.web import MOST_BYTES
+from pai_network.answer import Answer, NoAnswer
+from pai_network.authorization import bearer
+from pai_network.deadline import Deadline
+from pai_network.proxies import proxy_for
+from pai_network.redirects import Received, followed
 from pai_runtime import __version__
 from pai_runtime.definitions import NoDefinition
+from pai_runtime.document.url import origin, shown_url, split_url
 from pai_runtime.host.locations import canonical
-from pai_runtime.network.answer import Answer, NoAnswer
-from pai_runtime.network.authorization import bearer
-from pai_runtime.network.deadline import Deadline
-from pai_runtime.network.proxies import proxy_for
-from pai_runtime.network.redirects import Received, followed
-from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
 
 _TRIES: Final = 4
@@ -101,7 +101,7 @@ def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: in
 
 def _answer(text: str, headers: Mapping[str, str], seconds: float, most: int) -> Answer:
     """One answer, and the whole of it if its status is 200; raises `NoAnswer`."""
-    from pai_runtime.network.client import Bounds, HttpRequest, ask_once, target_of  # noqa: PLC0415 - slow
+    from pai_network.client import Bounds, HttpRequest, ask_once, target_of  # noqa: PLC0415 - slow
 
     url = split_url(text)
     if url is None:

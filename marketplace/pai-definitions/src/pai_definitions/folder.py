@@ -45,8 +45,8 @@ class FolderSource:
         self.location = location or str(self._root)
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """Return the files that contain the name; a folder has no items."""
-        if reference.kind != "name":
+        """Return the files that contain the name; a folder has no items, and nothing in it an owner."""
+        if reference.kind != "name" or reference.owner:
             return ()
         return [self._file(path) for path in self._by_name.get(reference.target.encode(), ())]
 

@@ -9,6 +9,7 @@ from pai_runtime.task.record import record
 Kind = Literal["plain", "name", "item", "url", "path"]
 
 _NAME: Final = re.compile("[a-zA-Z0-9_-]{1,255}")
+_OWNER: Final = re.compile("[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,99}")
 _ITEM: Final = re.compile("[a-zA-Z0-9_.-]{1,255}")
 _VERSION: Final = re.compile("[a-zA-Z0-9][a-zA-Z0-9._+!-]{0,99}")
 _DIGEST: Final = re.compile("@sha256:([0-9a-f]{64})$(?!\n)")
@@ -28,9 +29,10 @@ class Reference:
     """A parsed reference to a definition.
 
     ``plain`` is a name without more, of something in the same file; ``name`` one that a source is asked for,
-    of type `type` if that is not empty; ``item`` the id of an item of a marketplace server; ``url`` and
-    ``path`` are those of a definition file. `target` is the name, id, URL or path itself. `version` and
-    `digest` (64 hexadecimal digits, of the bytes of the definition file) narrow what it may be.
+    of type `type` and of `owner`, a user or group, if these are not empty; ``item`` the id of an item of a
+    marketplace server; ``url`` and ``path`` are those of a definition file. `target` is the name, id, URL or
+    path itself. `version` and `digest` (64 hexadecimal digits, of the bytes of the definition file) narrow
+    what it may be.
     """
 
     text: str
@@ -39,6 +41,7 @@ class Reference:
     type: str = ""
     version: str = ""
     digest: str = ""
+    owner: str = ""
 
 
 def parse_reference(text: str) -> Reference:
@@ -68,6 +71,11 @@ def is_item_id(text: str) -> bool:
     return _ITEM.fullmatch(text) is not None
 
 
+def is_owner(text: str) -> bool:
+    """Whether a reference can have it as the name of the user or group whose item it means."""
+    return _OWNER.fullmatch(text) is not None
+
+
 def published(reference: Reference) -> Reference:
     """Return the reference that a plain name means if nothing in its file has it."""
     return parse_reference(f"marketplace://name/{reference.target}")
@@ -84,11 +92,14 @@ def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
         name, is_item = name.removeprefix("itemId/"), name.startswith("itemId/")
         if is_item and is_item_id(name) and not version:
             return Reference(text, "item", name, digest=digest)
-    elif kind in ("name", "data", "script") and _NAME.fullmatch(name):
-        wanted = "" if kind == "name" else kind
-        return Reference(text, "name", name, wanted, version, digest)
+    elif kind in ("name", "data", "script"):
+        owner, slash, own = name.rpartition("/")
+        if _NAME.fullmatch(own) and bool(slash) == is_owner(owner):
+            wanted = "" if kind == "name" else kind
+            return Reference(text, "name", own, wanted, version, digest, owner)
     if kind in ("name", "data", "script") and name:
-        raise BadReference(f"expected a name of letters, digits, '-' and '_' after marketplace://{kind}/")
+        expected = "a name of letters, digits, '-' and '_', or OWNER/NAME,"
+        raise BadReference(f"expected {expected} after marketplace://{kind}/")
     raise BadReference(f"expected {_EXPECTED}")
 
 

@@ -41,7 +41,9 @@ class MarketplaceSource:
         self._authors = authors
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """Return the approved items of a name, or the one item of an id."""
+        """Return the approved items of a name, or the one item of an id; a name is nobody's own there."""
+        if reference.owner:
+            return ()
         if reference.kind == "item":
             item = self._item(reference.target)
             return () if item is None else (self._file(item),)

@@ -32,7 +32,7 @@ class SingleFile(ABC):
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
         """Return the file, whatever is in it; it has no items."""
-        return (self.file,) if reference.kind == "name" else ()
+        return (self.file,) if reference.kind == "name" and not reference.owner else ()
 
     def read(self, origin: str) -> DefinitionFile | None:
         """Return the file if it has this origin, else None."""

@@ -3,7 +3,7 @@
 from socket import gethostname
 
 from pai_runtime.document.printable import printable
-from pai_runtime.network.url import is_this_machine, split_url
+from pai_runtime.document.url import is_this_machine, split_url
 from pai_runtime.runs.errors import CannotEnter
 
 

@@ -4,8 +4,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pai_network.tls import EncryptedKey, client_context, show_certificate, system_trust
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import EncryptedKey, client_context, show_certificate, system_trust
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,10 @@ from pai_kubernetes.api.messages import (
 )
 from pai_kubernetes.api.paths import target_of
 from pai_kubernetes.api.websocket import WebSocket, accepted, new_key, request_headers
+from pai_network.answer import Answer, NoAnswer
+from pai_network.client import HttpRequest, NotConnected, OpenAnswer, Upgraded
+from pai_network.deadline import Deadline
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import (
-    Answer,
-    Deadline,
-    HttpRequest,
-    NoAnswer,
-    NotConnected,
-    OpenAnswer,
-    Upgraded,
-)
 from pai_runtime.engine.messages import hide_authorization
 from pai_runtime.plugin import backoff
 

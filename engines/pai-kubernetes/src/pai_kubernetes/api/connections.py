@@ -3,18 +3,11 @@
 import threading
 
 from pai_kubernetes.api.access import Access, Login, tls_context
+from pai_network.answer import Answer
+from pai_network.client import Bounds, Client, HttpRequest, NotConnected, OpenAnswer, Upgraded
+from pai_network.proxies import proxy_for
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import (
-    Answer,
-    Bounds,
-    Client,
-    HttpRequest,
-    NotConnected,
-    OpenAnswer,
-    Upgraded,
-    proxy_for,
-    split_url,
-)
+from pai_runtime.engine.documents import split_url
 
 _MOST_OF_REFUSAL = 1 << 20
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.api.access import Login
+from pai_network.authorization import bearer
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.documents import read_file
-from pai_runtime.engine.http import bearer
 
 MOST_OF_FILE: Final = 1 << 20
 _FRESH_SECONDS: Final = 60

@@ -15,8 +15,9 @@ from typing import IO, Any, Final
 
 from pai_kubernetes.api.access import Login
 from pai_kubernetes.api.times import seconds
+from pai_network.authorization import bearer
+from pai_network.deadline import Deadline
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.http import Deadline, bearer
 from pai_runtime.engine.messages import printable, report
 
 SECONDS: Final = 180

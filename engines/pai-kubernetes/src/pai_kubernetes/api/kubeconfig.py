@@ -10,10 +10,10 @@ from typing import Any, Final
 from pai_kubernetes.api.access import Access, Credentials, Fixed, Login
 from pai_kubernetes.api.credentials import MOST_OF_FILE, TokenFile
 from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
+from pai_network.authorization import basic, bearer
 from pai_pod.engine import paths
 from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value
-from pai_runtime.engine.documents import check_value, package_schema, read_document, read_file
-from pai_runtime.engine.http import basic, bearer, split_url
+from pai_runtime.engine.documents import check_value, package_schema, read_document, read_file, split_url
 from pai_runtime.engine.messages import listed, near_miss
 
 SERVICE_ACCOUNT: Final = Path(paths.SERVICE_ACCOUNT)

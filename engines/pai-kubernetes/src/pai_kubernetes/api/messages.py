@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api.errors import ApiError, Cause
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
-from pai_runtime.engine.http import Answer
+from pai_network.answer import Answer
 from pai_runtime.engine.messages import printable, server_text
 
 _MOST_SAID: Final = 1000

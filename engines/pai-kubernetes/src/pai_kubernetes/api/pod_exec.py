@@ -9,7 +9,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import mappings, whole, words
 from pai_kubernetes.api.paths import pod_exec
-from pai_runtime.engine.http import NoAnswer
+from pai_network.answer import NoAnswer
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 """The first version by which the end of standard input can be told; of Kubernetes 1.30 and newer."""

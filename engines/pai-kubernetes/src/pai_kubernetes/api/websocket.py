@@ -8,7 +8,8 @@ from base64 import b64encode
 from contextlib import suppress
 from typing import Final
 
-from pai_runtime.engine.http import NoAnswer, Upgraded
+from pai_network.answer import NoAnswer
+from pai_network.client import Upgraded
 
 MOST_BYTES: Final = 1 << 20
 """Maximum size of a message in bytes, either way."""

@@ -57,7 +57,7 @@ from pai_runtime.engine import (
     TaskVariables,
     Unreadable,
 )
-from pai_runtime.engine.http import split_url
+from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import Kept, Seen, kept_at
 from pai_runtime.engine.records import LogName
 

@@ -11,8 +11,8 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
+from pai_network.deadline import Deadline
 from pai_runtime.engine import CannotRun, MayBeLeft
-from pai_runtime.engine.http import Deadline
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of suffixes, without vowels and similar ones: a suffix is no word, and easy to read out."""

@@ -13,8 +13,8 @@ def run(pod: Pod, loaded: LoadedJob, task: PlannedTask) -> None:
     if role.docker_image is None:
         pod.log.say("the image is not checked: the job does not name one")
         return
+    from pai_network.deadline import Deadline  # noqa: PLC0415
     from pai_pod.image_check import SECONDS, check_image  # noqa: PLC0415 - with the client of registries
-    from pai_runtime.network.deadline import Deadline  # noqa: PLC0415
 
     problems = Problems(pod.problems.mask)
     image = JobImages(loaded.job, problems).of(role)

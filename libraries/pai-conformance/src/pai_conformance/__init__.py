@@ -4,8 +4,8 @@ The tests of an engine inherit them::
 
     import pytest
 
-    pytest.register_assert_rewrite("pai_runtime.engine.conformance")
-    from pai_runtime.engine.conformance import Conformance, Stage
+    pytest.register_assert_rewrite("pai_conformance")
+    from pai_conformance import Conformance, Stage
 
 
     class TestFarm(Conformance):

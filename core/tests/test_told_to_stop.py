@@ -1,0 +1,79 @@
+"""A task that is told to stop reaches the program that saves its work, whatever launched it."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.launch import LaunchOptions
+from tests.task_harness import TaskRun, make_fifo, plan
+
+_TRAIN = """
+import os, signal, threading
+rank = os.environ.get("RANK", "0")
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
+open(f"ready{rank}", "w").close()
+while not told.wait(0.05):
+    pass
+threading.Event().wait(0.3)  # the time that it takes
+print("saved", rank, flush=True)
+"""
+
+_PYTHON = shlex.quote(sys.executable)
+_SCRIPT = f"{_PYTHON} train.py; true"
+_WAYS = {
+    "a program": f"{_PYTHON} train.py",
+    "one in sh -c": shlex.join(["sh", "-c", _SCRIPT]),
+    "one in a shell in a shell": shlex.join(["bash", "-c", f"{shlex.join(['bash', '-c', _SCRIPT])}; true"]),
+    "a module": f"{_PYTHON} -m train",
+    "one with a time limit": f"timeout 1000 {_PYTHON} train.py",
+    "one in a session of its own": f"setsid --wait {_PYTHON} train.py",
+    "one in the background, in a session of its own": f"setsid {_PYTHON} train.py &\nwait",
+    "one in the background of a shell with a trap": f"trap : TERM\n{_PYTHON} train.py &\nwait || wait",
+    "one below a shell with job control": f"set -m\n{_PYTHON} train.py; true",
+    "one with a log": f"{_PYTHON} train.py 2>&1 | tee log",
+    "one with a log, in a shell with a trap": f"trap : TERM\n{_PYTHON} train.py 2>&1 | tee log",
+}
+
+
+def _saved(folder: Path, command: str, ranks: int = 1) -> list[str]:
+    """What training printed after its task was told to stop."""
+    for rank in range(ranks):
+        make_fifo(folder, f"ready{rank}")
+    (folder / "work" / "train.py").write_text(_TRAIN)
+    run = TaskRun(plan(folder, command), LaunchOptions(grace=60))
+    for rank in range(ranks):
+        run.wait_for(f"ready{rank}")
+    run.send(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM
+    assert run.record["outcome"] == "cancelled"
+    lines = run.stdout_log.decode().splitlines()
+    return sorted(line.partition("saved ")[2] for line in lines if "saved" in line)
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_training_saves_its_work_when_the_task_is_told_to_stop(tmp_path: Path, way: str) -> None:
+    assert _saved(tmp_path, _WAYS[way]) == ["0"]
+
+
+@pytest.mark.needs("python3-torch")
+def test_every_process_of_torchrun_saves_its_work_when_the_task_is_told_to_stop(tmp_path: Path) -> None:
+    # Debian's PyTorch takes no other values of the last two options with its Python.
+    launcher = "/usr/bin/python3 -m torch.distributed.run --standalone --nproc_per_node 2 -r 1 -t 1"
+    assert _saved(tmp_path, f"sh -c '{launcher} train.py; true'", ranks=2) == ["0", "1"]
+
+
+def test_what_does_not_end_in_another_session_is_killed_before_the_exit_callbacks(tmp_path: Path) -> None:
+    make_fifo(tmp_path, "ready")
+    deaf = "trap '' TERM; echo $$ > pid; echo > ready; while :; do sleep 0.05; done"
+    run = TaskRun(plan(tmp_path, f"setsid sh -c {shlex.quote(deaf)}"), LaunchOptions(grace=0.2))
+    run.wait_for("ready")
+    pid = int((tmp_path / "work" / "pid").read_text())
+    run.send(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -1,0 +1,1 @@
+"""A marketplace of shared prerequisites and jobs: server and pages."""

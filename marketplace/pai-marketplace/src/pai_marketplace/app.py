@@ -1,0 +1,49 @@
+"""The ASGI application: its routes, and what every answer has."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from pai_marketplace import own_api, pages
+from pai_marketplace.database import Database
+from pai_marketplace.exchange import Exchange, endpoint
+from pai_marketplace.middleware import Outside
+from pai_marketplace.settings import Settings
+
+
+def make_app(settings: Settings) -> Starlette:
+    """Return the application on a database, whose schema is brought up to date as it starts."""
+    database = Database(settings.database)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        database.upgrade()
+        yield
+        database.close()
+
+    app = Starlette(
+        routes=_routes(),
+        middleware=[Middleware(Outside, settings=settings)],
+        lifespan=lifespan,
+    )
+    app.state.database, app.state.settings = database, settings
+    return app
+
+
+def _routes() -> list[BaseRoute]:
+    return [
+        Route("/health", endpoint(_health)),
+        *own_api.routes(),
+        *pages.routes(),
+    ]
+
+
+def _health(given: Exchange) -> Response:
+    """Answer if the database does."""
+    with given.database.reading() as session:
+        session.connection().exec_driver_sql("SELECT 1")
+    return PlainTextResponse("ok\n")

@@ -1,0 +1,191 @@
+"""Reading: search, items, their versions, and what requires what; everybody gets what he may see."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from pai_marketplace import rights
+from pai_marketplace.errors import NotFound
+from pai_marketplace.models import Audit, Content, Item, Label, Requirement, Star, Version
+from pai_marketplace.viewer import Viewer
+from pai_runtime.task.record import record
+
+_ORDERS: Final[Mapping[str, tuple[ColumnElement[Any] | InstrumentedAttribute[str], ...]]] = {
+    "uses": (Item.uses.desc(), Item.owner, Item.name),
+    "stars": (Item.stars.desc(), Item.owner, Item.name),
+    "updated": (Item.updated_at.desc(), Item.owner, Item.name),
+    "name": (Item.name, Item.owner),
+}
+ORDERS = tuple(_ORDERS)
+"""By what a search may be sorted; the first is the default."""
+
+
+@record(frozen=True)
+class Search:
+    """What is looked for; an empty field means anything. All `words` must be in the texts of an item.
+
+    `tags` and `categories`: it has all of these tags, and one of these categories.
+    """
+
+    words: str = ""
+    type: str = ""
+    owner: str = ""
+    author: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    status: str = ""
+    order: str = "uses"
+    offset: int = 0
+    limit: int = 50
+
+
+@record(frozen=True)
+class Found:
+    """A page of items, and how many there are in all."""
+
+    items: Sequence[Item]
+    total: int
+
+
+@record(frozen=True)
+class Requires:
+    """A reference of a version, and the item that it means; None if that is not one that may be seen."""
+
+    reference: str
+    item: Item | None
+
+
+def search(session: Session, viewer: Viewer, wanted: Search) -> Found:
+    """Return what a viewer finds, the most used first unless another order is asked for."""
+    conditions = [rights.visible(viewer), *_conditions(wanted)]
+    matches = select(Item.id).where(*conditions)
+    total = session.scalar(select(func.count()).select_from(matches.subquery())) or 0
+    order = _ORDERS.get(wanted.order, _ORDERS["uses"])
+    query = select(Item).where(*conditions).order_by(*order).offset(wanted.offset).limit(wanted.limit)
+    return Found(session.scalars(query).all(), total)
+
+
+def get(session: Session, viewer: Viewer, owner: str, name: str) -> Item:
+    """Return an item. Raises `NotFound`."""
+    if found := named(session, viewer, owner, name):
+        return found[0]
+    raise NotFound(f"there is no item {owner}/{name}, or you may not see it")
+
+
+def by_id(session: Session, viewer: Viewer, id_: str) -> Item | None:
+    """Return the item of an id; None if there is none that the viewer may see."""
+    return session.scalar(select(Item).where(Item.id == id_, rights.visible(viewer)))
+
+
+def named(session: Session, viewer: Viewer, owner: str, name: str) -> Sequence[Item]:
+    """Return the items of a name, of this owner if it is not empty."""
+    query = select(Item).where(Item.name == name, rights.visible(viewer)).order_by(Item.owner)
+    return session.scalars(query.where(Item.owner == owner) if owner else query).all()
+
+
+def versions(session: Session, viewer: Viewer, item: Item) -> Sequence[Version]:
+    """Return the versions of an item that the viewer may read, newest first."""
+    query = select(Version).where(Version.item_id == item.id).order_by(Version.number.desc())
+    return [each for each in session.scalars(query) if rights.may_see_version(viewer, item, each)]
+
+
+def version(session: Session, viewer: Viewer, item: Item, wanted: str = "") -> Version:
+    """Return a version of an item; by default its newest approved, else its newest. Raises `NotFound`."""
+    query = select(Version).where(Version.item_id == item.id)
+    if wanted or item.latest:
+        query = query.where(Version.version == (wanted or item.latest))
+    found = session.scalars(query.order_by(Version.number.desc()).limit(1)).first()
+    if found is None or not rights.may_see_version(viewer, item, found):
+        raise NotFound(f"{item.full_name} has no version {wanted}, or you may not see it")
+    return found
+
+
+def by_digest(session: Session, viewer: Viewer, digest: str) -> Content:
+    """Return a content by its SHA-256, of any version that the viewer may read. Raises `NotFound`."""
+    query = (
+        select(Version, Item).join(Item, Item.id == Version.item_id).where(Version.digest == digest)
+    ).where(rights.visible(viewer))
+    if any(rights.may_see_version(viewer, item, each) for each, item in session.execute(query)):
+        return session.get_one(Content, digest)
+    raise NotFound(f"there is nothing with the digest sha256:{digest}, or you may not see it")
+
+
+def content(session: Session, of: Version) -> str:
+    """Return the text of a version."""
+    return session.get_one(Content, of.digest).text
+
+
+def requires(session: Session, viewer: Viewer, of: Version) -> Sequence[Requires]:
+    """Return what a version requires from the marketplace, in the order of the references."""
+    query = select(Requirement).where(Requirement.version_id == of.id).order_by(Requirement.reference)
+    found = []
+    for each in session.scalars(query):
+        meant = named(session, viewer, each.owner, each.name)
+        found.append(Requires(each.reference, meant[0] if len(meant) == 1 else None))
+    return found
+
+
+def required_by(session: Session, viewer: Viewer, item: Item) -> Sequence[Item]:
+    """Return the items whose newest approved version requires an item."""
+    refers = and_(Requirement.name == item.name, Requirement.owner.in_(["", item.owner]))
+    query = (
+        select(Item)
+        .join(Version, and_(Version.item_id == Item.id, Version.version == Item.latest))
+        .join(Requirement, Requirement.version_id == Version.id)
+        .where(refers, rights.visible(viewer))
+        .order_by(Item.owner, Item.name)
+    )
+    return session.scalars(query).unique().all()
+
+
+def has_starred(session: Session, viewer: Viewer, item: Item) -> bool:
+    """Whether the viewer has starred an item."""
+    return bool(viewer.name) and session.get(Star, (item.id, viewer.name)) is not None
+
+
+def labels(session: Session, viewer: Viewer, kind: str) -> Sequence[tuple[str, int]]:
+    """Return the tags, or the categories (``tag``, ``category``), of visible items, with their numbers."""
+    query = (
+        select(Label.text, func.count())
+        .join(Item, Item.id == Label.item_id)
+        .where(Label.kind == kind, rights.visible(viewer))
+        .group_by(Label.text)
+        .order_by(func.count().desc(), Label.text)
+    )
+    return [(text, count) for text, count in session.execute(query)]
+
+
+def types(session: Session, viewer: Viewer) -> Sequence[tuple[str, int]]:
+    """Return the types of visible items, with their numbers."""
+    query = select(Item.type, func.count()).where(rights.visible(viewer)).group_by(Item.type)
+    return [(type_, count) for type_, count in session.execute(query.order_by(Item.type))]
+
+
+def audit(session: Session, viewer: Viewer, item: str = "", limit: int = 200) -> Sequence[Audit]:
+    """Return the newest entries of the audit trail, of one item's full name if given. Raises `Forbidden`."""
+    rights.check(viewer, rights.may_administer(viewer), "read the audit trail")
+    query = select(Audit).order_by(Audit.id.desc()).limit(limit)
+    return session.scalars(query.where(Audit.item == item) if item else query).all()
+
+
+def _conditions(wanted: Search) -> Iterator[ColumnElement[bool]]:
+    for word in wanted.words.casefold().split()[:20]:
+        yield Item.search_text.contains(word, autoescape=True)
+    if wanted.type:
+        yield Item.type == wanted.type
+    if wanted.owner:
+        yield Item.owner == wanted.owner
+    if wanted.author:
+        yield Item.author == wanted.author
+    if wanted.name:
+        yield or_(Item.name == wanted.name, Item.title == wanted.name)
+    if wanted.status:
+        yield Item.status == wanted.status
+    for tag in wanted.tags:
+        yield Item.id.in_(select(Label.item_id).where(Label.kind == "tag", Label.text == tag))
+    if wanted.categories:
+        of_one = select(Label.item_id).where(Label.kind == "category", Label.text.in_(wanted.categories))
+        yield Item.id.in_(of_one)

@@ -1,0 +1,44 @@
+"""The server process: uvicorn with the application, one process, until a signal ends it."""
+
+import asyncio
+import socket
+
+import uvicorn
+
+from pai_marketplace.app import make_app
+from pai_marketplace.middleware import log
+from pai_marketplace.settings import Settings
+
+_GRACE = 20
+"""Seconds that requests have to end after a signal."""
+
+
+class _Server(uvicorn.Server):
+    """A server that says where it listens, once it does."""
+
+    async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
+        await super().startup(sockets)
+        for each in self.servers:
+            for listening in each.sockets:
+                host, port = listening.getsockname()[:2]
+                log("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def serve(settings: Settings, host: str, port: int) -> int:
+    """Serve until SIGTERM or SIGINT; requests that have begun are answered. Returns the exit status."""
+    config = uvicorn.Config(
+        make_app(settings),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+        limit_concurrency=500,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies or None,
+        ws="none",
+    )
+    server = _Server(config)
+    asyncio.run(server.serve())
+    return 0 if server.started else 1

@@ -1,0 +1,22 @@
+"""Whoever asks: what the rights depend on."""
+
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class Viewer:
+    """A person or a program; without a `name`, nobody who is known.
+
+    What the scopes of a token withhold is False here already.
+    """
+
+    name: str = ""
+    groups: frozenset[str] = frozenset()
+    is_admin: bool = False
+    is_reviewer: bool = False
+    can_write: bool = False
+
+
+ANYBODY = Viewer()
+OPERATOR = Viewer("operator", is_admin=True, can_write=True)
+"""Who works on the server's machine, by commands."""

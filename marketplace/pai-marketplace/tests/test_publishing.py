@@ -1,0 +1,170 @@
+"""Items and their versions, through the functions that pages and APIs are made of."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from pai_marketplace import items, people, publishing
+from pai_marketplace.database import Database
+from pai_marketplace.errors import Conflict, Forbidden, Invalid, NotFound, NotSignedIn
+from pai_marketplace.publishing import About, Publication, Published
+from pai_marketplace.settings import Settings
+from pai_marketplace.viewer import ANYBODY, Viewer
+
+ALICE = Viewer("alice", frozenset({"team"}), can_write=True)
+BOB = Viewer("bob", can_write=True)
+CAROL = Viewer("carol", is_reviewer=True, can_write=True)
+ADMIN = Viewer("root", is_admin=True, can_write=True)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path}/market.db")
+    database.upgrade()
+    with database.writing() as session:
+        for name in ("alice", "bob", "carol", "root"):
+            people.add_account(session, name)
+        people.add_account(session, "team", group=True)
+        people.add_account(session, "others", group=True)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[Session]:
+    with database.writing() as session:
+        yield session
+
+
+def content(name: str = "mnist", version: str = "1.0", command: str = "echo hi", more: str = "") -> str:
+    return (
+        f"name: {name}\ntype: data\nversion: '{version}'\nplugin: cmd\nplugin_params:\n"
+        f"  callbacks: [{{event: taskStarts, commands: ['{command}']}}]\n{more}"
+    )
+
+
+def publish(
+    session: Session,
+    text: str,
+    viewer: Viewer = ALICE,
+    owner: str = "",
+    *,
+    review: bool = False,
+    about: About | None = None,
+) -> Published:
+    settings = Settings("", review=review)
+    given = Publication(owner or viewer.name, text, about=about or About())
+    return publishing.publish(session, viewer, settings, given)
+
+
+def test_a_version_never_changes(session: Session) -> None:
+    first = publish(session, content())
+    assert (first.is_new, publish(session, content()).is_new) == (True, False)
+    with pytest.raises(Conflict):
+        publish(session, content(command="echo ho"))
+    publish(session, content(version="1.1"))
+    assert [each.version for each in items.versions(session, ANYBODY, first.item)] == ["1.1", "1.0"]
+    assert items.content(session, items.version(session, ANYBODY, first.item, "1.0")) == content()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (content().replace("type: data\n", ""), "missing-field"),
+        (content(version="1/0"), "wrong-version"),
+        (content(more="template_variables: [{name: a, default: '{{ b }}'}]\n"), "wrong-template"),
+        ("type: job\nname: x\n", "missing-field"),
+        ("- [", "unclosed-bracket"),
+    ],
+)
+def test_what_is_invalid_is_refused_with_its_problems(session: Session, text: str, code: str) -> None:
+    with pytest.raises(Invalid) as error:
+        publish(session, text)
+    assert code in {each.code for each in error.value.problems}
+
+
+def test_nobody_publishes_under_the_name_of_another(session: Session) -> None:
+    assert publish(session, content(), owner="team").item.full_name == "team/mnist"
+    for viewer, refused in ((BOB, Forbidden), (ANYBODY, NotSignedIn)):
+        with pytest.raises(refused):
+            publish(session, content(), viewer, "team")
+    assert publish(session, content(), BOB).item.full_name == "bob/mnist"
+
+
+@pytest.mark.parametrize(
+    ("about", "seen_by"),
+    [
+        (About(), {"", "alice", "bob", "root"}),
+        (About(visibility="private"), {"alice", "root"}),
+        (About(visibility="groups", groups=["others"]), {"alice", "member", "root"}),
+    ],
+)
+def test_an_item_is_for_those_who_may_see_it(session: Session, about: About, seen_by: set[str]) -> None:
+    publish(session, content(), about=about)
+    member = Viewer("member", frozenset({"others"}))
+    for viewer in (ANYBODY, ALICE, BOB, ADMIN, *([member] if "member" in seen_by else [])):
+        found = items.search(session, viewer, items.Search(words="mnist")).items
+        assert bool(found) == (viewer.name in seen_by), viewer
+        if viewer.name not in seen_by:
+            with pytest.raises(NotFound):
+                items.get(session, viewer, "alice", "mnist")
+
+
+def test_where_there_is_a_review_others_see_what_a_reviewer_approves(session: Session) -> None:
+    item = publish(session, content(), review=True).item
+    assert not items.search(session, BOB, items.Search()).items
+    for viewer in (ALICE, BOB, Viewer("alice", is_reviewer=True, can_write=True)):
+        with pytest.raises(Forbidden):
+            publishing.review(session, viewer, item, items.version(session, ALICE, item), "approved")
+    publishing.review(session, CAROL, item, items.version(session, CAROL, item), "approved")
+    second = publish(session, content(version="2.0"), review=True).version
+    assert (item.latest, second.status) == ("1.0", "pending")
+    assert [each.version for each in items.versions(session, BOB, item)] == ["1.0"]
+    publishing.review(session, CAROL, item, second, "rejected", "no")
+    assert (item.latest, item.status) == ("1.0", "approved")
+
+
+def test_what_is_official_is_changed_by_admins_only(session: Session) -> None:
+    item = publish(session, content()).item
+    with pytest.raises(Forbidden):
+        publishing.make_official(session, ALICE, item, official=True)
+    publishing.make_official(session, ADMIN, item, official=True)
+    with pytest.raises(Forbidden):
+        publish(session, content(version="2.0"))
+    publish(session, content(version="2.0"), ADMIN, "alice")
+
+
+def test_a_name_is_not_given_again(session: Session) -> None:
+    item = publish(session, content()).item
+    publishing.withdraw(session, ALICE, item)
+    with pytest.raises(NotFound):
+        items.get(session, ALICE, "alice", "mnist")
+    with pytest.raises(Conflict):
+        publish(session, content(version="2.0"))
+
+
+def test_what_requires_what(session: Session) -> None:
+    base = publish(session, content("base")).item
+    other = publish(session, content(more="require: [base, 'marketplace://data/alice/base@1.0']\n"))
+    found = items.requires(session, ANYBODY, other.version)
+    assert [each.item for each in found] == [base, base]
+    assert items.required_by(session, ANYBODY, base) == [other.item]
+
+
+def test_a_deprecated_item_names_what_replaces_it(session: Session) -> None:
+    old, _ = publish(session, content("old")).item, publish(session, content("new"))
+    with pytest.raises(Invalid):
+        publishing.deprecate(session, ALICE, old, replaced_by="alice/none")
+    publishing.deprecate(session, ALICE, old, replaced_by="alice/new")
+    assert (old.is_deprecated, old.replaced_by) == (True, "alice/new")
+
+
+def test_a_star_counts_once(session: Session) -> None:
+    item = publish(session, content()).item
+    for viewer in (BOB, BOB, CAROL):
+        publishing.star(session, viewer, item)
+    assert item.stars == 2
+    publishing.star(session, BOB, item, on=False)
+    assert (item.stars, items.has_starred(session, BOB, item)) == (1, False)
