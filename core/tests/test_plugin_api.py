@@ -16,7 +16,7 @@ from pai_pod import engine as pods
 from pai_runtime import engine, plugin
 from pai_runtime.command import arguments, output
 from pai_runtime.command import jobs as command_jobs
-from pai_runtime.engine import documents, http, jobs, keeping, messages, records
+from pai_runtime.engine import documents, jobs, keeping, messages, records
 from pai_runtime.plugin import (
     Failure,
     Task,
@@ -38,7 +38,6 @@ SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "
         engine,
         pods,
         documents,
-        http,
         jobs,
         keeping,
         messages,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.job.order import dependencies_first
+from pai_runtime.task.plan import OnPreemption
 from tests.job_harness import build, checked_roles, command, load, parameters, uses
 from tests.support import callback, job
 
@@ -363,6 +364,23 @@ def test_a_deployment_that_is_not_chosen_or_not_for_the_role_adds_nothing() -> N
     ]
     for change in changes:
         assert command(build({**document, **change})) == "own\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"time": "2m"}, OnPreemption(120, "SIGTERM")),
+        ({"time": "1.5s", "signal": "SIGUSR1"}, OnPreemption(1.5, "SIGUSR1")),
+        ({"time": "1h", "commands": ["save", "wait"]}, OnPreemption(3600, "", "save\nwait\n")),
+        ({"time": "9s", "signal": "SIGINT", "commands": ["a"]}, OnPreemption(9, "SIGINT", "a\n")),
+    ],
+)
+def test_what_precedes_the_end_of_a_command_is_in_its_plan(
+    wanted: dict[str, object], expected: OnPreemption
+) -> None:
+    (role,), problems = checked_roles(build(job(extras={"onPreemption": wanted})))
+    assert not problems
+    assert role.command.on_preemption == expected
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,24 @@ def test_a_run_is_cancelled_as_by_ctrl_c(tmp_path: Path) -> None:
     assert (task / "work/tidied").exists()
 
 
+def test_a_run_that_is_cancelled_saves_its_work_first_and_says_so(tmp_path: Path) -> None:
+    saving = {"time": "60s", "commands": ["echo <% $secrets.key %> > ../saved"]}
+    document = job(worker={"commands": ["echo up", "exec sleep 1000"]}, secrets={"key": "checkpoint-7"})
+    path = write_job(tmp_path, {**document, "extras": {"onPreemption": saving}})
+    folder = tmp_path / "run"
+    with subprocess.Popen(
+        [PROGRAM, "run", path, "--plain", "--out", folder], stdout=subprocess.PIPE
+    ) as engine:
+        assert engine.stdout
+        assert engine.stdout.readline() == b"up\n"
+        assert cli("stop", folder).returncode == 0
+        engine.communicate()
+    task = folder / "worker/0"
+    assert yaml.safe_load((task / "exit.yaml").read_text())["preemption"]["completed"] is True
+    assert (task / "saved").read_text() == "checkpoint-7\n"
+    assert "checkpoint-7" not in (task / "plan.json").read_text()
+
+
 def test_several_runs_are_stopped_and_one_that_is_none_stops_no_other_from_being(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["echo up", "exec sleep 1000"]}))
     folders = [tmp_path / name for name in ("one", "two")]

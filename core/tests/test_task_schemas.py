@@ -17,6 +17,7 @@ from pai_runtime.task.launch import PHASES
 from pai_runtime.task.plan import (
     Command,
     Mount,
+    OnPreemption,
     Plan,
     PlanError,
     PlannedMount,
@@ -46,7 +47,7 @@ _WHOLE = Plan(
         ),
     ),
     steps=(Step("taskStarts", 0, "fail", script="true"), Step("init", 0, "ignore", hook="pai_init")),
-    command=Command("true", "f:2:1"),
+    command=Command("true", "f:2:1", on_preemption=OnPreemption(9, "SIGINT", "save")),
     services=(
         PlannedService(0, Service("s", "run", "probe", 5, "always", required=True, address="a", linger=1)),
     ),

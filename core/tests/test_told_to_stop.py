@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.task.launch import LaunchOptions
-from tests.task_harness import TaskRun, make_fifo, plan
+from pai_runtime.task.plan import OnPreemption
+from pai_runtime.task.record import replace
+from tests.task_harness import TaskRun, make_fifo, plan, shell
 
 _TRAIN = """
 import os, signal, threading
@@ -65,6 +67,43 @@ def test_every_process_of_torchrun_saves_its_work_when_the_task_is_told_to_stop(
     # Debian's PyTorch takes no other values of the last two options with its Python.
     launcher = "/usr/bin/python3 -m torch.distributed.run --standalone --nproc_per_node 2 -r 1 -t 1"
     assert _saved(tmp_path, f"sh -c '{launcher} train.py; true'", ranks=2) == ["0", "1"]
+
+
+_ON_SIGNAL = "trap 'sleep 0.3; echo saved > file; exit' USR1; echo > ready; while :; do sleep 0.05; done"
+_SAVES = f"sh -c {shlex.quote(_ON_SIGNAL)}; true"
+_WAITS = "echo > ready; while :; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted", "completed", "saved"),
+    [
+        (_SAVES, OnPreemption(60, "SIGUSR1"), True, "saved\n"),
+        (_SAVES.replace("0.3", "1000"), OnPreemption(0.2, "SIGUSR1"), False, None),
+        (_WAITS, OnPreemption(60, "SIGUSR1"), False, None),
+        (_WAITS, OnPreemption(60, "SIGTERM"), False, None),
+        (_SAVES.replace("USR1", "TERM"), OnPreemption(60, "SIGTERM"), True, "saved\n"),
+        (_WAITS, OnPreemption(60, script="echo saved > file"), True, "saved\n"),
+        (_WAITS, OnPreemption(60, script="echo half > file; false"), False, "half\n"),
+        (_WAITS, OnPreemption(0.2, script="sleep 1000"), False, None),
+        (_SAVES, OnPreemption(60, "SIGUSR1", "echo saved > other"), True, "saved\n"),
+    ],
+)
+def test_the_record_says_whether_work_was_saved_before_the_end(
+    tmp_path: Path, command: str, wanted: OnPreemption, completed: object, saved: str | None
+) -> None:
+    make_fifo(tmp_path, "ready")
+    task = plan(tmp_path, command, [shell("taskExits", 0, "echo exits")])
+    run = TaskRun(
+        replace(task, command=replace(task.command, on_preemption=wanted)), LaunchOptions(grace=0.2)
+    )
+    run.wait_for("ready")
+    run.send(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM
+    assert run.record["outcome"] == "cancelled"
+    assert run.record["preemption"]["completed"] is completed
+    assert "exits" in run.runtime_log
+    file = tmp_path / "work" / "file"
+    assert (file.read_text() if file.exists() else None) == saved
 
 
 def test_what_does_not_end_in_another_session_is_killed_before_the_exit_callbacks(tmp_path: Path) -> None:

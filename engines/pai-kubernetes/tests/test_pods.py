@@ -75,6 +75,8 @@ def test_only_a_job_with_a_plugin_that_says_so_has_more(tmp_path: Path) -> None:
 
 def test_a_pod_has_the_time_that_its_supervisor_needs(tmp_path: Path) -> None:
     assert pod(render_job(tmp_path, job()))["spec"]["terminationGracePeriodSeconds"] == 60
+    saving = job(extras={"onPreemption": {"time": "2.5m"}})
+    assert pod(render_job(tmp_path, saving))["spec"]["terminationGracePeriodSeconds"] == 60 + 150
 
 
 def test_no_secret_is_in_the_environment_and_the_init_container_alone_has_their_files(tmp_path: Path) -> None:

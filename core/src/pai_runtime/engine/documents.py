@@ -1,4 +1,4 @@
-"""Documents, files and URLs of an engine's own, as in its profile, whose faults are told with their places."""
+"""Documents, files and URLs of an engine's own, as in its profile, and where in them a fault is."""
 
 from pai_runtime.document.configuration_files import written_path
 from pai_runtime.document.document import read_document

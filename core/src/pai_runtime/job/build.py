@@ -84,6 +84,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         gang=gang is None or gang.data is not False,
         hold=seconds(text(extras, "holdOnFailure") or "0") or 0,
         timeout=seconds(text(extras, "timeout") or "0") or 0,
+        on_preemption=mapping(extras, "onPreemption"),
         code=string(extras, "code"),
         nounset=_is_on(extras, "nounset"),
         strict_callbacks=_is_on(extras, "strictCallbacks"),

@@ -186,7 +186,8 @@ class Job:
     `secrets` are the job's own, completed or overridden by those of a secrets file. `environment` names
     variables that tasks get from whoever runs them here, and `variables` are those that the command line
     sets. `hold` is for how many seconds a failed task is kept, and `timeout` after how many an attempt of a
-    task is ended; 0 means never. With `gang`, all tasks start together, and none is retried on its own.
+    task is ended; 0 means never. `on_preemption` is what precedes the end of a command. With `gang`, all
+    tasks start together, and none is retried on its own.
     `code` is a directory, relative to the job file. `first_ports` maps labels to ports for each role; see
     `pai_runtime.job.ports`. `nounset` is an option of the user's shell. With `strict_callbacks`, a callback
     that fails after the command fails the task. With `hides_secrets`, the file has ``******`` in the place of
@@ -211,6 +212,7 @@ class Job:
     gang: bool
     hold: float
     timeout: float
+    on_preemption: Value | None
     code: Value | None
     nounset: bool
     strict_callbacks: bool

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from pai_runtime.document.amounts import seconds
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
+from pai_runtime.job.reading import children, text
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Command
+from pai_runtime.task.plan import Command, OnPreemption
 
 
 class RoleResolver:
@@ -45,7 +47,18 @@ class RoleResolver:
         if deployment and deployed:
             source += f", deployment '{deployment.name}' {deployed.value.position}"
             commands = (*deployed.before, *commands, *deployed.after)
-        return Command(self._script(commands), source, job.nounset)
+        return Command(self._script(commands), source, job.nounset, self._on_preemption())
+
+    def _on_preemption(self) -> OnPreemption | None:
+        value = self._job.on_preemption
+        if value is None:
+            return None
+        commands = tuple(children(value, "commands"))
+        return OnPreemption(
+            seconds=seconds(text(value, "time")) or 0,
+            signal=text(value, "signal") or ("" if commands else "SIGTERM"),
+            script=self._script(commands) if commands else "",
+        )
 
     def _of_storage(
         self, storage: Value, prerequisite: Prerequisite | None, known: set[str]

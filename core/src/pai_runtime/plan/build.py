@@ -246,7 +246,7 @@ class Draft:
             timeout=job.timeout,
             gang=job.gang,
             strict_callbacks=job.strict_callbacks,
-            command=command or self._command,
+            command=replace(command or self._command, on_preemption=self._command.on_preemption),
             warnings=tuple(problem_lines(self.warnings)),
             shared=self._environment.shared,
             refused=self.refused,

@@ -59,6 +59,9 @@ def _phase(plan: Plan, phase: Phase) -> Iterator[str]:
         nounset = ", unset variables are errors" if plan.command.nounset else ""
         yield f"  command  {plan.command.source}{nounset}"
         yield from _indented(plan.command.script)
+        if wanted := plan.command.on_preemption:
+            yield f"  onPreemption  {', '.join(filter(None, [wanted.signal, f'{wanted.seconds:g} s']))}"
+            yield from _indented(wanted.script) if wanted.script else ()
     if phase == "analysis" and plan.exit_rules:
         names = dict.fromkeys(plan.uses[planned.use].name for planned in plan.exit_rules)
         yield f"  {len(plan.exit_rules)} exit rules  {', '.join(names)}"

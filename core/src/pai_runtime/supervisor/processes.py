@@ -84,14 +84,21 @@ class Processes:
         return ended
 
     def run_command(
-        self, program: Program, streams: tuple[Sink, Sink], on_start: Callable[[], None]
+        self,
+        program: Program,
+        streams: tuple[Sink, Sink],
+        on_start: Callable[[], None],
+        save: Callable[[Child], bool] | None = None,
     ) -> ExitStatus:
-        """Run the user's command with separate output streams. Raises `CannotStart`."""
+        """Run the user's command with separate output streams. Raises `CannotStart`.
+
+        `save` is called before the command is told to end; it returns whether nothing is left to tell.
+        """
         out, err = pipes = tuple(map(self._loop.pipe, streams))
         try:
             child = self._start(program, out, err)
             on_start()
-            ended = self._wait(child, self._stop.work_until)
+            ended = self._wait(child, self._stop.work_until, save)
         finally:
             for pipe in pipes:
                 os.close(pipe)
@@ -122,10 +129,15 @@ class Processes:
             child.signal_group(number)
         return child
 
-    def _wait(self, child: Child, stop_at: Callable[[], float]) -> ExitStatus:
+    def _wait(
+        self, child: Child, stop_at: Callable[[], float], save: Callable[[Child], bool] | None = None
+    ) -> ExitStatus:
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
-        ended = child.ended or self._stop_tree(child)
+        if child.ended is None and save and not self._stop.at_once and not save(child):
+            ended = self._stop_tree(child)
+        else:
+            ended = child.ended or self._stop_tree(child)
         self._child = None
         self._loop.drain(_LAST_SECONDS)
         self._loop.hear()

@@ -53,7 +53,8 @@ def cannot_go_on(task: Task, message: str) -> int:
     else:
         result = replace(decided, message="; ".join(filter(None, (decided.message, message))))
     lost = 0 if decided is None else 1
-    text = exit_record(result, (), task.logs.tails(), task.logs.masks.mask, lost)
+    preemption = task.progress.preemption
+    text = exit_record(result, (), task.logs.tails(), task.logs.masks.mask, lost, preemption=preemption)
     write_record(task.folder, text, task.options)
     task.journal.add("ended", outcome=result.outcome, exitCode=result.code)
     return result.code

@@ -18,8 +18,10 @@ from pai_runtime.task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from pai_runtime.supervisor.loop import Child
     from pai_runtime.supervisor.services import Services
     from pai_runtime.supervisor.task import Task
     from pai_runtime.task.analysis import Analysis
@@ -87,12 +89,23 @@ class TaskRunner:
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
         try:
-            ended = self._task.processes.run_command(program, streams, self._catch_up)
+            ended = self._task.processes.run_command(program, streams, self._catch_up, self._saving(command))
         except CannotStart as error:
             self._task.say(f"[ERROR] cannot start the command: {error}")
             return None
         self._task.journal.add("commandEnded", exitCode=ended.code, signal=ended.signal)
         return ended
+
+    def _saving(self, command: Command) -> Callable[[Child], bool] | None:
+        """Return what lets the command save its work before it is told to end; None if there is nothing."""
+        if command.on_preemption is None:
+            return None
+        from pai_runtime.supervisor.saving import save_work
+
+        wanted, shell = command.on_preemption, self._environment.shell
+        argv = shell.command("onPreemption", stop_at_error=True)
+        script = Program(argv, self._variables(), self._task.script(wanted.script)) if wanted.script else None
+        return lambda child: save_work(self._task, wanted, script, child)
 
     def decided(self, result: Result) -> None:
         """Write a preliminary exit record, in case the supervisor is killed before the final one."""
@@ -110,7 +123,7 @@ class TaskRunner:
             message=logs.masks.mask(result.message) or None,
             phrase=result.analysis and logs.masks.mask(result.analysis.phrase),
         )
-        text = exit_record(result, (), logs.tails(), logs.masks.mask, usage=self._used())
+        text = self._record(result)
         try:
             folder.write(f".{RECORD}", text, sync=False)
             folder.move(f".{RECORD}", folder, RECORD)
@@ -149,8 +162,7 @@ class TaskRunner:
     def record(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
         """Write the exit record."""
         self._environment.keep()
-        logs = self._task.logs
-        text = exit_record(result, failures, logs.tails(), logs.masks.mask, usage=self._used())
+        text = self._record(result, failures)
         for fault in write_record(self._task.folder, text, self._task.options):
             self._task.say(f"[WARNING] {fault}")
 
@@ -158,6 +170,12 @@ class TaskRunner:
         """End the services."""
         if self._services:
             self._services.end()
+
+    def _record(self, result: Result, failures: tuple[CallbackFailure, ...] = ()) -> str:
+        logs, preemption = self._task.logs, self._task.progress.preemption
+        return exit_record(
+            result, failures, logs.tails(), logs.masks.mask, usage=self._used(), preemption=preemption
+        )
 
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:
         """Announce the start of a step in logs and events; return the fields that its events share."""

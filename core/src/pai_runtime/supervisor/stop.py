@@ -30,6 +30,7 @@ class Stop:
         self._began = time.monotonic()
         self._timeout_at = self._began + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
+        self._saving = 0.0
         on_stop_signals(self._tell)
         # Whoever starts us blocks them, so that none is lost before we listen.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -37,6 +38,10 @@ class Stop:
     def limit(self, timeout: float) -> None:
         """Apply another timeout, in seconds from the start; the shorter one takes precedence."""
         self._timeout_at = min(self._timeout_at, self._began + timeout)
+
+    def has_saved(self, seconds: float) -> None:
+        """Give the exit callbacks the time back that the command took to save its work."""
+        self._saving = seconds
 
     def reason(self) -> StopReason | None:
         """Return the reason to stop, the earlier one if there are two; None if there is none yet."""
@@ -50,11 +55,11 @@ class Stop:
 
     def exits_until(self) -> float:
         """Return the deadline (monotonic clock) of the exit callbacks."""
-        return 0.0 if self.at_once else self.work_until() + self._exit_budget
+        return 0.0 if self.at_once else self.work_until() + self._saving + self._exit_budget
 
     def analysis_until(self) -> float:
         """Return the deadline (monotonic clock) of analysing a failure, with time left for exit callbacks."""
-        return 0.0 if self.at_once else self.work_until() + self._exit_budget / 2
+        return 0.0 if self.at_once else self.work_until() + self._saving + self._exit_budget / 2
 
     def _tell(self, number: int, _frame: FrameType | None) -> None:
         self.at_once = self.signal is not None

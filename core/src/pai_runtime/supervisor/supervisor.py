@@ -119,6 +119,7 @@ def load_all() -> None:
     import pai_runtime.supervisor.asking
     import pai_runtime.supervisor.hold
     import pai_runtime.supervisor.resuming
+    import pai_runtime.supervisor.saving
     import pai_runtime.supervisor.services
     import pai_runtime.supervisor.sessions
     import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these

@@ -21,6 +21,7 @@ from pai_runtime.task.state import Journal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from pai_runtime.supervisor.stop import Stop
     from pai_runtime.task.launch import LaunchOptions
@@ -45,6 +46,8 @@ class Progress:
 
     phase: Phase = "init"
     result: Result | None = None
+    preemption: Mapping[str, Any] | None = None
+    """What came of saving the command's work, once that has been tried."""
 
 
 @record(frozen=True)

@@ -55,12 +55,14 @@ def exit_record(
     mask: Callable[[str], str] = str,
     lost: int = 0,
     usage: Mapping[str, Any] | None = None,
+    preemption: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the exit record of a task as YAML, of at most `MOST_BYTES`.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
     last lines of the user's and of the runtime's log, if the task did not end well. `lost` is the number of
-    failed callbacks of which nothing more is known. `usage` is what the task has used, and what it requests.
+    failed callbacks of which nothing more is known. `usage` is what the task has used, and what it requests,
+    `preemption` what came of saving its work.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
@@ -70,6 +72,7 @@ def exit_record(
         "signal": result.signal,
         "decidedAt": _timestamp(result.decided_at),
         **({"usage": usage} if usage else {}),
+        **({"preemption": preemption} if preemption else {}),
     }
     if result.message:
         record["message"] = _first(mask(result.message), _MESSAGE_BYTES)

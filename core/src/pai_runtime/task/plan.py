@@ -187,6 +187,19 @@ class PlannedRule:
 
 
 @record(frozen=True)
+class OnPreemption:
+    """What is done for at most `seconds` before a command is told to end, so that it can save its work.
+
+    `signal` is the name of the one that its processes get, and `script` a shell script that runs beside them;
+    either may be empty.
+    """
+
+    seconds: float
+    signal: str = ""
+    script: str = ""
+
+
+@record(frozen=True)
 class Command:
     """The user's command as one shell script; `source` is the position of the role's commands.
 
@@ -196,6 +209,9 @@ class Command:
     script: str
     source: str
     nounset: bool = False
+    on_preemption: OnPreemption | None = None
+
+    __omitted__ = ("on_preemption",)
 
 
 @record(frozen=True)

@@ -10,6 +10,7 @@ from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.plain_lines import plain
 from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
+from pai_failure_analysis.xids import with_meaning
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -74,7 +75,8 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
                 in_user = _find(pattern.user_log, search.user, at)
                 if in_user and search.user is not user:
                     in_user = _in_original(in_user, search.user, user)
-                return Match(rule, pattern, in_user, _find(pattern.platform_log, platform))
+                known = with_meaning(rule, evidence.user_log, evidence.gpu.get("nvidiaXid", ()))
+                return Match(known, pattern, in_user, _find(pattern.platform_log, platform))
     return None
 
 

@@ -74,6 +74,8 @@ class LocalTask:
     def __init__(self, plan: Plan, framework: str, run: Folder, options: TaskSettings) -> None:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
+        saving = plan.command.on_preemption
+        self._overdue = _OVERDUE + (saving.seconds if saving else 0)
         self.retries = 0
         self.not_retried = False
         self.attempt = Attempt()
@@ -155,7 +157,7 @@ class LocalTask:
             self._pid = self._options.launch(self._launch(seconds), own, self._options.secrets)
         self.state, self._started = "running", time.time()
         if seconds is not None:
-            self._overdue_at = time.monotonic() + seconds + _OVERDUE
+            self._overdue_at = time.monotonic() + seconds + self._overdue
         return self._pid
 
     def forget_process(self) -> None:
@@ -193,7 +195,7 @@ class LocalTask:
         if self.state == "running":
             if self._is_told and not at_once:
                 return
-            seconds = _AT_ONCE if self._is_told else _OVERDUE
+            seconds = _AT_ONCE if self._is_told else self._overdue
             self._is_told = True  # before a signal to us comes in between
             self._tell(signal.SIGTERM)
             self._overdue_at = min(self._overdue_at, time.monotonic() + seconds)

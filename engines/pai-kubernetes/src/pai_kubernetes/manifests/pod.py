@@ -1,5 +1,6 @@
 """The pod of a task: the init container with the runtime, the sidecar for its log, the user's container."""
 
+import math
 from collections.abc import Mapping, Sequence
 from posixpath import normpath
 from typing import Any, Final
@@ -64,7 +65,7 @@ def pod_template(
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": _GRACE_SECONDS,
+            "terminationGracePeriodSeconds": _grace_seconds(plan),
             "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
             **scheduling(run.job, role, run.profile),
             **(
@@ -77,6 +78,12 @@ def pod_template(
             "containers": [_app(run, role, plan, image, storages.mounts)],
         },
     }
+
+
+def _grace_seconds(plan: Plan) -> int:
+    """Return the time that a pod has to end: that of its command to save its work, and of all after it."""
+    saving = plan.command.on_preemption
+    return _GRACE_SECONDS + (math.ceil(saving.seconds) if saving else 0)
 
 
 def _volumes(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:

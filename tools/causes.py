@@ -1,0 +1,82 @@
+"""Print how often the shipped rules name the right cause of labelled logs, and the confusion matrix.
+
+./dev python tools/causes.py plugins/pai-failure-analysis/tests/corpus/public_issues.yaml
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.rules import Rule, shipped_rules
+
+NOTHING = "nothing"
+
+GENERIC = {
+    *(
+        "Aborted",
+        "CoreDumped",
+        "Killed",
+        "NativeCheckFailed",
+        "PathMissing",
+        "PythonError",
+        "PythonOtherError",
+    ),
+    *("PythonRuntimeError", "PythonValueError", "SubprocessFailed", "Terminated", "WorkerFailed"),
+}
+"""Rules that say what kind of failure it was, and not why."""
+
+
+def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterator[tuple[str, str, bool]]:
+    """Yield what is right for each log (of several answers, the first), what was found, and whether it is
+    called PERMANENT although a retry may cure it.
+    """
+    for each in corpus:
+        cause = each["cause"]
+        right = [cause] if isinstance(cause, str) else cause
+        log = each["log"].encode()
+        evidence = Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
+        match = first_match(rules, evidence)
+        found = match.rule.phrase if match else NOTHING
+        discouraged = (
+            match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)
+        )
+        yield found if found in right else right[0], found, discouraged
+
+
+def table(judged: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
+    """Yield the figures, and the matrix without its diagonal, as Markdown."""
+    wrong = Counter((right, found) for right, found, _ in judged if right != found)
+    kinds = Counter(kind(right, found) for right, found, _ in judged)
+    yield "| logs | right | generic | wrong | nothing | a retry wrongly discouraged |"
+    yield "|---|---|---|---|---|---|"
+    yield (
+        f"| {len(judged)} | {kinds['right']} ({kinds['right'] / len(judged):.0%}) | {kinds['generic']} "
+        f"| {kinds['wrong']} | {kinds['nothing']} | {sum(discouraged for *_, discouraged in judged)} |"
+    )
+    yield ""
+    yield "| the cause | what was found instead | logs |"
+    yield "|---|---|---|"
+    for (right, found), count in sorted(wrong.items()):
+        yield f"| {right} | {found} | {count} |"
+
+
+def kind(right: str, found: str) -> str:
+    """Return whether a finding is right, generic, wrong or nothing."""
+    if found in (right, NOTHING):
+        return "right" if found == right else found
+    return "generic" if found in GENERIC else "wrong"
+
+
+def main() -> None:
+    corpus = [each for name in sys.argv[1:] for each in yaml.safe_load(Path(name).read_bytes())]
+    print(*table(list(judge(corpus, shipped_rules()))), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
