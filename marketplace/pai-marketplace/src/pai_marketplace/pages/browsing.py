@@ -23,7 +23,7 @@ _MOST_TAGS: Final = 100
 def list_page(visit: Visit) -> Response:
     """Show the items that have some words and properties, a page of them."""
     given = visit.request.query_params
-    query = {name: given.get(name, "").strip() for name in ("q", "type", "tag", "author")}
+    query = {name: given.get(name, "").replace("\0", "").strip() for name in ("q", "type", "tag", "author")}
     page = _number(given.get("page", ""))
     found = items.search(
         visit.session,
