@@ -89,6 +89,7 @@ def _render(planner: Planner, plans: Mapping[TaskName, Plan]) -> RenderedRun:
         policies=policies(planner.job, run_roles(planner.job, RUN), {}, Problems()),
         run_secret="0" * 64,
         secrets={},
+        code=None,
     )
 
 

@@ -282,20 +282,29 @@ def test_a_secret_in_an_answer_is_masked(tmp_path: Path) -> None:
         assert "it is ******" in text
 
 
+EARLIER, LATER, MUCH_LATER = (f"2026-01-02T03:05:{second}.000Z" for second in ("01", "04", "09"))
+
+
 @pytest.mark.parametrize(
     ("records", "first"),
     [
-        ({"a": {"decidedAt": "T2"}, "b": {"decidedAt": "T1"}}, "b"),
-        ({"a": {"decidedAt": "T2"}, "b": {"decidedAt": "T1", "becauseOfPeer": True}}, "a"),
+        ({"a": {"decidedAt": LATER}, "b": {"decidedAt": EARLIER}}, "b"),
+        ({"a": {"decidedAt": LATER}, "b": {"decidedAt": EARLIER, "becauseOfPeer": True}}, "a"),
         (
             {
-                "a": {"decidedAt": "T2", "becauseOfPeer": True},
-                "b": {"decidedAt": "T1", "becauseOfPeer": True},
+                "a": {"decidedAt": LATER, "becauseOfPeer": True},
+                "b": {"decidedAt": EARLIER, "becauseOfPeer": True},
             },
             "b",
         ),
-        ({"a": {"decidedAt": "T2"}, "b": {"decidedAt": "T1", "outcome": "cancelled"}}, "a"),
+        ({"a": {"decidedAt": LATER}, "b": {"decidedAt": EARLIER, "outcome": "cancelled"}}, "a"),
         ({"a": {"outcome": "cancelled"}}, "reported"),
+        ({"a": {"decidedAt": LATER}, "b": {"decidedAt": EARLIER, "exitCode": 237}}, "a"),
+        ({"a": {"decidedAt": LATER, "exitCode": 239}, "b": {"decidedAt": EARLIER, "exitCode": 237}}, "a"),
+        ({"a": {"decidedAt": LATER, "exitCode": 237}, "b": {"decidedAt": EARLIER, "exitCode": 143}}, "a"),
+        ({"a": {"decidedAt": LATER, "phrase": "Known"}, "b": {"decidedAt": EARLIER}}, "a"),
+        ({"a": {"decidedAt": MUCH_LATER, "phrase": "Known"}, "b": {"decidedAt": EARLIER}}, "b"),
+        ({"a": {"decidedAt": "x"}, "b": {"decidedAt": EARLIER}}, "b"),
         ({}, "reported"),
     ],
 )

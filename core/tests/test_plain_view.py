@@ -74,7 +74,10 @@ def test_a_service_that_failed_is_told_once_with_where_its_output_is(
     log = f"pai-runtime logs {shlex.quote(str(tmp_path))} worker/1 --runtime"
     line = f"pai-runtime: service 'board' of worker/1 failed: exit code 1; its output: {log}"
     assert told(view, played, capfd) == [line]
-    assert told(view, played, capfd) == []
+    played.progress("worker/0", "command", failedServices={"board": "exit code 1"})
+    assert told(view, played, capfd) == [], "for the same reason"
+    played.progress("worker/0", "command", failedServices={"board": "not ready after 9 s"})
+    assert len(told(view, played, capfd)) == 1
 
 
 @pytest.mark.parametrize("shows_output", [True, False])

@@ -120,11 +120,15 @@ def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
         ),
         (Service("s", "exit 3", probe="false"), "exit code 3; it is restarted"),
         (Service("s", "exit 3", restart="never"), "exit code 3; it is not restarted"),
+        (
+            Service("s", "echo a; echo no curves here; exit 0", probe="false", restart="never"),
+            "it ended before it was ready; it is not restarted; it said: no curves here",
+        ),
         (Service("s", "sleep 1000", probe="false", ready_within=0), "not ready after 0 s"),
         (Service("s", "exit 0", restart="never"), None),
         (Service("s", "sleep 1000", probe="[ -e now ]"), None),
     ],
-    ids=["ends early", "is restarted", "fails", "is late", "ends in order", "is not ready yet"],
+    ids=["ends early", "is restarted", "fails", "says why", "is late", "ends in order", "is not ready yet"],
 )
 def test_the_state_says_why_a_service_failed(tmp_path: Path, service: Service, known: str | None) -> None:
     told = "serviceFailed" if known else "serviceEnded" if service.probe is None else "serviceStarted"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_kubernetes.profile import Delivery, KubernetesProfile, Output, Storage
+from pai_kubernetes.profile import Delivery, KubernetesProfile, MountedStorage, Storage
 from pai_pod.runtime_log import KEPT
 from pai_pod.told_variables import is_told, read_told
 from pai_runtime.engines.code import Code
@@ -65,7 +65,7 @@ def _objects(
         "pai-runtime",
         delivery=delivery,
         storages={"results": Storage("results", claim="results")},
-        output=Output(Storage("output", claim="output")),
+        output=MountedStorage(Storage("output", claim="output")),
     )
     request = RunRequest("alice", code=Code(code) if code else None)
     rendered = render_file(job_file, profile, request=request)

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pai_kubernetes.manifests.objects import RenderedRun, render
+from pai_kubernetes.manifests.objects import RenderedRun, packed_code, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
@@ -78,15 +78,17 @@ def render_plans(
     request: RunRequest | None = None,
 ) -> RenderedRun:
     """The same of a job that is planned."""
+    request = request or RunRequest("alice")
     return render(
         job,
         plans,
-        request or RunRequest("alice"),
+        request,
         profile,
         name=name,
         policies=policies(job, run_roles(job, name), {}, Problems()),
         run_secret=RUN_SECRET,
         secrets=secret_values(job.secrets),
+        code=packed_code(request, profile),
     )
 
 

@@ -13,7 +13,18 @@ import pytest
 
 from pai_pod import code
 from pai_pod import code_archive as archiving
-from pai_pod.code import ARCHIVE, MOST_BYTES, MOST_PART, MOST_PARTS, code_digest, given_code, unpack_code
+from pai_pod.code import (
+    ARCHIVE,
+    MOST_BYTES,
+    MOST_PART,
+    MOST_PARTS,
+    STORED,
+    STORED_IN,
+    code_digest,
+    given_code,
+    stored_name,
+    unpack_code,
+)
 from pai_pod.code_archive import PackedCode, pack_code
 from pai_pod.errors import InitFailed
 from pai_runtime.engines.code import Code
@@ -47,8 +58,8 @@ def unpacked(folder: Path, *adds: Add) -> Path:
 
 def unpack(archive: Path, target: Path) -> Path:
     target.mkdir(parents=True)
-    with Folder.at(target) as opened:
-        unpack_code(archive.read_bytes(), opened)
+    with Folder.at(target) as opened, archive.open("rb") as file:
+        unpack_code(file, opened)
     return target
 
 
@@ -361,3 +372,80 @@ def test_no_more_is_read_than_parts_can_be(tmp_path: Path) -> None:
         file.truncate(MOST_PART + 1)
     with pytest.raises(OSError, match=ARCHIVE):
         given_code(parts, "", tmp_path)
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackedCode:
+    """Code on a storage, since it is too large for ConfigMaps."""
+    monkeypatch.setattr(archiving, "MOST_PARTS", 1)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "model.bin").write_bytes(os.urandom(MOST_PART * 3 // 2))
+    (tmp_path / "storage").mkdir()
+    packed = pack_code(Code(tmp_path / "source"), has_storage=True)
+    assert (packed.is_stored, packed.parts) == (True, [])
+    packed.store(str(tmp_path / "storage"))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / STORED).symlink_to(tmp_path / "storage" / STORED_IN)
+    (tmp_path / "volume").mkdir()
+    return packed
+
+
+def on_storage(folder: Path, packed: PackedCode) -> Path:
+    return folder / "storage" / STORED_IN / stored_name(packed.digest)
+
+
+def test_code_too_large_for_config_maps_comes_from_a_storage(tmp_path: Path, stored: PackedCode) -> None:
+    volume = tmp_path / "volume"
+    assert given_code(tmp_path / "parts", stored.digest, volume) == volume / "code"
+    assert (volume / "code" / "model.bin").read_bytes() == (tmp_path / "source" / "model.bin").read_bytes()
+    assert [path.name for path in volume.iterdir()] == ["code"]
+
+
+def test_all_of_a_team_can_store_code_and_what_is_there_is_not_written_again(
+    tmp_path: Path, stored: PackedCode
+) -> None:
+    file = on_storage(tmp_path, stored)
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o1777
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    os.utime(file, (1, 1))
+    before = file.stat().st_ino
+    stored.store(str(tmp_path / "storage"))
+    assert file.stat().st_ino == before
+    assert file.stat().st_mtime > 1, "it is used again, so not old"
+    file.write_bytes(b"other code")
+    stored.store(str(tmp_path / "storage"))
+    assert code_digest(file.read_bytes()) == stored.digest
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_code_cannot_be_stored_where_there_is_no_storage(tmp_path: Path, stored: PackedCode) -> None:
+    with pytest.raises(CannotRun, match="No such file"):
+        stored.store(str(tmp_path / "unmounted"))
+
+
+@pytest.mark.parametrize("change", ["removed", "other", "longer", "link", "digest"])
+def test_code_on_a_storage_that_is_not_that_of_the_run_is_not_unpacked(
+    tmp_path: Path, stored: PackedCode, change: str
+) -> None:
+    file, digest = on_storage(tmp_path, stored), stored.digest
+    if change == "digest":
+        digest = "sha256:../../source/model.bin"
+    elif change == "longer":
+        file.write_bytes(file.read_bytes() + b"more")
+    else:
+        file.rename(tmp_path / "elsewhere")
+        if change == "link":
+            file.symlink_to(tmp_path / "elsewhere")
+        elif change == "other":
+            file.write_bytes(gzip.compress(b""))
+    with pytest.raises((InitFailed, OSError)) as failed:
+        given_code(tmp_path / "parts", digest, tmp_path / "volume")
+    assert isinstance(failed.value, OSError) == (change == "link")
+    assert list((tmp_path / "volume").iterdir()) == []
+
+
+def test_code_that_config_maps_can_carry_is_not_stored(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    packed = pack_code(Code(tmp_path), has_storage=True)
+    assert not packed.is_stored
+    assert packed == pack_code(Code(tmp_path))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pai_kubernetes.run.copying import container_files
-from pai_runtime.runs.copying import copy_files
+from pai_runs.copying import copy_files
 from pai_runtime.runs.errors import CannotCopy
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import PlayedCluster, api_of

@@ -14,7 +14,7 @@ import yaml
 
 from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.manifests.jobset import first_pod
-from pai_kubernetes.profile import KubernetesProfile, Output, Storage
+from pai_kubernetes.profile import KubernetesProfile, MountedStorage, Storage
 from pai_kubernetes.reading import read_profile
 from pai_pod.code import MOST_PART, MOST_PARTS
 from pai_runtime.document.document import read_document
@@ -176,7 +176,11 @@ def jobset(*specs: Mapping[str, Any], name: str = "demo") -> dict[str, Any]:
     return {"kind": "JobSet", "metadata": {"name": name}, "spec": {"replicatedJobs": jobs}}
 
 
-def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "parts", [MOST_PARTS, MOST_PARTS + 1], ids=["code in ConfigMaps", "code on a storage"]
+)
+def test_what_the_engine_renders_is_allowed(tmp_path: Path, parts: int) -> None:
+    results = Storage("results", nfs_server="nfs.example.com", nfs_path="/exports/pai/results")
     storages = [{"name": "datasets"}, {"name": "scratch", "share": False}, {"name": "cache"}]
     document = job(extras={"storages": storages}, worker={"extraContainerOptions": {"shmMB": 64}})
     document["prerequisites"][0]["uri"] = "python:3.12"
@@ -189,10 +193,11 @@ def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
             "scratch": Storage("scratch", nfs_server="nfs.example.com", nfs_path="/exports/pai/scratch"),
             "cache": Storage("cache", host_path="/srv/pai/cache"),
         },
-        output=Output(Storage("results", nfs_server="nfs.example.com", nfs_path="/exports/pai/results")),
+        output=MountedStorage(results),
+        code=MountedStorage(results) if parts > MOST_PARTS else None,
     )
     (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "model.bin").write_bytes(os.urandom((MOST_PARTS - 1) * MOST_PART))
+    (tmp_path / "code" / "model.bin").write_bytes(os.urandom((parts - 1) * MOST_PART))
     request = RunRequest("alice", code=Code(tmp_path / "code"))
     rendered = render_job(tmp_path, document, profile, request=request).objects[0]
     assert refusal(rendered, resource="jobsets") == ""

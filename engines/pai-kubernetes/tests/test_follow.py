@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -17,6 +18,7 @@ from pai_runtime.terminal.view import PlainView
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView
 from tests.kubernetes.run_objects import NAME, record, running, terminated, warning
+from tests.support import until
 
 
 class _Script:
@@ -180,6 +182,45 @@ def test_restarts_are_said_once(server: ApiServer) -> None:
     assert len(said) == 1
     assert "worker/0" in said[0]
     assert run.tasks[0].retries == 1
+
+
+@pytest.mark.parametrize(("failures", "restart"), [(1, 0), (0, 1)], ids=["task", "job"])
+def test_why_a_task_is_started_again_is_said_though_no_look_saw_it_fail(
+    server: ApiServer, failures: int, restart: int
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 2}, spec={"failurePolicy": {"maxRestarts": 2}})
+    pods = [cluster.pod(index=index, status=running()) for index in range(2)]
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+
+    def evict() -> None:
+        cluster.pod(index=0, status={**terminated(137), "conditions": [evicted]})
+        for index in range(1 + restart):
+            server.remove(paths.pods(NAMESPACE, pods[index]))
+            cluster.pod(index=index, status=running(), failures=failures, restart=restart)
+        cluster.change(restarts=restart)
+
+    reader = Reader(cluster.api, NAME, "lab")
+    reader.follow(lambda _text: None)
+    with closing(reader):
+        before = _running_again(reader, 0)
+        evict()
+        said = [text for text in reader.news(before, _running_again(reader, 1)) if "evicted" in text]
+    assert len(said) == 1
+    assert "worker/0" in said[0]
+
+
+def _running_again(reader: Reader, retries: int) -> Run:
+    """The run once its first task runs for this time."""
+    seen: list[Run] = []
+
+    def is_so() -> bool:
+        run = reader.run()
+        assert isinstance(run, Run)
+        seen.append(run)
+        return (run.tasks[0].state, run.tasks[0].retries) == ("running", retries)
+
+    until(is_so)
+    return seen[-1]
 
 
 def test_a_pod_that_is_deleted_at_the_end_is_still_known(server: ApiServer) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pai_kubernetes.api import paths
-from pai_kubernetes.profile import Output, Storage
+from pai_kubernetes.profile import MountedStorage, Storage
 from pai_kubernetes.run.reader import Reader
 from pai_pod.engine import kept_output
 from pai_runtime.runs.state import Run, Unreadable
@@ -47,7 +47,7 @@ def _path(cluster: PlayedCluster) -> str:
 
 def _reader(cluster: PlayedCluster, mounted_at: Path | str = "") -> Reader:
     storage = Storage("results", claim="results")
-    return Reader(cluster.api, NAME, "lab", output=Output(storage, str(mounted_at)))
+    return Reader(cluster.api, NAME, "lab", output=MountedStorage(storage, str(mounted_at)))
 
 
 def _run(reader: Reader) -> Run:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pai_kubernetes.profile import Output, SkuType, Storage, VirtualCluster
+from pai_kubernetes.profile import MountedStorage, SkuType, Storage, VirtualCluster
+from pai_pod import code_archive
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.plan.mounts import conflict
@@ -171,7 +172,7 @@ def test_the_tasks_of_a_gang_tell_each_other_at_a_port_that_is_none_of_theirs(
 
 
 def test_only_the_sidecar_has_the_storage_for_output_and_knows_its_place_there(tmp_path: Path) -> None:
-    profile = replace(PROFILE, output=Output(Storage("results", claim="results", sub_path="runs/")))
+    profile = replace(PROFILE, output=MountedStorage(Storage("results", claim="results", sub_path="runs/")))
     rendered = render_job(tmp_path, job(), profile)
     assert {"name": "pai-output", "persistentVolumeClaim": {"claimName": "results"}} in pod(rendered)["spec"][
         "volumes"
@@ -328,3 +329,23 @@ def test_a_storage_that_the_profile_lacks_is_refused_unless_its_use_allows_that(
     with pytest.raises(CannotRun, match="unknown"):
         render_job(tmp_path, document("fail"))
     assert "storage-0" not in volumes(tmp_path, document("ignore"))
+
+
+def test_only_init_has_the_storage_for_large_code_and_only_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_archive, "MOST_PARTS", 0)
+    (tmp_path / "code").mkdir()
+    storage = Storage("results", claim="results", sub_path="runs/")
+    profile = replace(PROFILE, code=MountedStorage(storage, "/mnt/results"))
+    request = RunRequest("alice", code=Code(tmp_path / "code"))
+    rendered = render_job(tmp_path, job(), profile, request=request)
+    assert not [each for each in rendered.objects if "binaryData" in each]
+    claim = {"name": "pai-code", "persistentVolumeClaim": {"claimName": "results"}}
+    assert claim in pod(rendered)["spec"]["volumes"]
+    mounts = {
+        name: [each for each in container(rendered, name)["volumeMounts"] if each["name"] == "pai-code"]
+        for name in ("init", "runtime-log", "app")
+    }
+    path = {"mountPath": "/usr/local/pai-code/storage", "subPath": "runs/pai-code", "readOnly": True}
+    assert mounts == {"init": [{"name": "pai-code", **path}], "runtime-log": [], "app": []}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_kubernetes.profile import KubernetesProfile, Output, SkuType, Storage, VirtualCluster
+from pai_kubernetes.profile import KubernetesProfile, MountedStorage, SkuType, Storage, VirtualCluster
 from pai_kubernetes.reading import read_profile
 from pai_runtime.document.document import parse_document, read_document
 from pai_runtime.document.problems import InvalidInput
@@ -46,7 +46,7 @@ def test_the_example_says_all_that_a_profile_can_say() -> None:
         "cache": Storage("cache", host_path="/srv/pai/cache"),
         "results": Storage("results", nfs_server="nfs.example.com", nfs_path="/exports/pai/results"),
     }
-    assert profile.output == Output(profile.storages["results"], "/mnt/results")
+    assert profile.output == MountedStorage(profile.storages["results"], "/mnt/results")
     toleration = {"key": "pool", "operator": "Equal", "value": "reserved", "effect": "NoSchedule"}
     assert profile.virtual_clusters == {
         "default": VirtualCluster("default", queue="jobs"),
@@ -108,6 +108,8 @@ def test_what_may_be_empty_may_be_empty() -> None:
         ({"output": {"storage": "s"}}, "wrong-output", "output.storage"),
         ({"output": {"storage": "s"}, "storages": {"s": {"claim": "c", "readOnly": True}}}, *WRONG_OUTPUT),
         ({"output": {"storage": "s"}, "storages": {"s": {"claim": "c", "subPath": "%USER"}}}, *WRONG_OUTPUT),
+        ({"code": {"storage": "s"}}, "missing-field", "code"),
+        ({"code": {"storage": "s", "mountedAt": "/mnt"}}, "wrong-code", "code.storage"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_field(more: dict[str, Any], code: str, field: str) -> None:

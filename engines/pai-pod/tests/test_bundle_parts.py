@@ -154,6 +154,14 @@ def test_a_module_is_there_once(bundle: Path) -> None:
     assert with_sources == {each["distribution"].replace("-", "_") for each in plugins}
 
 
+def test_the_package_of_each_of_our_distributions_is_there(bundle: Path) -> None:
+    """Also of those that are installed as a checkout, and of libraries, which no entry point names."""
+    distributions = json.loads((bundle / "bundle.json").read_text())["distributions"]
+    own = {name.replace("-", "_") for name in distributions if name.startswith("pai-")}
+    assert "pai_network" in own
+    assert own <= {path.name for path in (bundle / "site").iterdir()}
+
+
 def test_everybody_can_read_it(bundle: Path) -> None:
     modes = {stat.filemode(path.lstat().st_mode) for path in bundle.rglob("*")}
     assert modes == {"drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"}

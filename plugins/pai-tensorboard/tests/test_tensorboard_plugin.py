@@ -263,7 +263,7 @@ def test_where_there_is_no_tensorboard_that_is_said_and_it_is_not_tried_again(tm
     (service,) = contribution(tmp_path / "task", port=free_port()).services
     done = run_script("sh", service.script, tmp_path, **fakes(tmp_path / "bin"))
     assert (done.returncode, done.stdout) == (0, "")
-    assert "TensorBoard is not installed: add it to the image, or pai-tensorboard[server]" in done.stderr
+    assert "TensorBoard is not installed: add it to the image (pip install tensorboard)" in done.stderr
 
 
 def test_on_a_cluster_it_can_be_reached_from_elsewhere(tmp_path: Path) -> None:

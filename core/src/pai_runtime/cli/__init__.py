@@ -41,12 +41,6 @@ COMMANDS = {
     "exec": BuiltIn(
         "run", "run a program, such as a shell, in a task that is running or held", "exec latest worker/0"
     ),
-    "cp": BuiltIn(
-        "look", "copy a file or directory of a task to this machine", "cp latest worker/0:model.pt ."
-    ),
-    "open": BuiltIn(
-        "look", "open a service of a run, such as TensorBoard, in a browser", "open latest tensorboard"
-    ),
     "stop": BuiltIn("run", "cancel runs", "stop latest"),
     "rerun": BuiltIn("run", "run the job of a run again, with changes", "rerun latest --set lr=0.01"),
     "render": BuiltIn(
@@ -57,7 +51,6 @@ COMMANDS = {
     "variables": BuiltIn(
         "look", "show where each environment variable of a task comes from", "variables latest worker/0"
     ),
-    "diff": BuiltIn("look", "show what differs between two runs", "diff train-1 latest"),
     "rm": BuiltIn("clean", "remove runs that have ended", "rm train-3"),
     "prune": BuiltIn("clean", "remove runs that ended some time ago", "prune --older-than 7d --dry-run"),
     "plugins": BuiltIn("operate", "list, show and check the installed plugins", "plugins show cmd"),

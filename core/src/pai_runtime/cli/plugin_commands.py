@@ -24,10 +24,13 @@ DISTRIBUTIONS: Final = {
     "analyze": "pai-failure-analysis",
     "bundle": "pai-pod",
     "convert": "pai-job-v1",
+    "cp": "pai-runs",
+    "diff": "pai-runs",
     "exit-codes": "pai-failure-analysis",
     "init": "pai-pod",
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
+    "open": "pai-runs",
 }
 """The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
 

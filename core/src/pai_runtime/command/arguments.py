@@ -1,6 +1,16 @@
 """Arguments that several commands have, so that they mean the same in all of them."""
 
-from pai_runtime.cli.arguments import add_job, add_json, add_policy
+from pai_runtime.cli.arguments import ON_HELP, RUN_HELP, add_job, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides, setting
 
-__all__ = ["add_job", "add_json", "add_overrides", "add_policy", "given_overrides", "setting"]
+__all__ = [
+    "ON_HELP",
+    "RUN_HELP",
+    "add_job",
+    "add_json",
+    "add_on",
+    "add_overrides",
+    "add_policy",
+    "given_overrides",
+    "setting",
+]

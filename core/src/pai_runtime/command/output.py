@@ -1,6 +1,32 @@
 """What people and programs are told, escaped, and in the forms of the runtime's own commands."""
 
-from pai_runtime.terminal.output import columns, report, report_problems, say, write_json, write_lines
+from pai_runtime.document.amounts import counted, size_text
+from pai_runtime.document.printable import printable
+from pai_runtime.terminal.output import (
+    columns,
+    flush,
+    report,
+    report_problems,
+    say,
+    write_bytes,
+    write_json,
+    write_lines,
+)
 from pai_runtime.terminal.table import table
+from pai_runtime.terminal.text import some
 
-__all__ = ["columns", "report", "report_problems", "say", "table", "write_json", "write_lines"]
+__all__ = [
+    "columns",
+    "counted",
+    "flush",
+    "printable",
+    "report",
+    "report_problems",
+    "say",
+    "size_text",
+    "some",
+    "table",
+    "write_bytes",
+    "write_json",
+    "write_lines",
+]

@@ -5,9 +5,11 @@ As FrameworkController does: a role with `minFailedInstances` failed tasks fails
 completed without either has succeeded.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, get_args
 
 from pai_runtime.job.model import TaskRole
@@ -60,14 +62,52 @@ def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]
 def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
     """Return the first of several failed tasks, by the exit records of these; else `reported`.
 
-    One that failed because of a peer comes after all that did not, whatever the clock says: it may have ended
-    sooner than the one whose exit callbacks still ran.
+    What a record says decides before the clock: a task that failed because of a peer, was told to end or
+    failed in talking to others comes after one that has a cause of its own. That one may have ended later, as
+    its exit callbacks still ran, or by a clock of its own. Among equals, a cause that is known comes before a
+    failure of about the same time that nothing explains.
     """
     failed = {
         name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)
     }
+    if not failed:
+        return reported
+    least = min(map(_consequence, failed.values()))
+    times = {name: _time(record) for name, record in failed.items() if _consequence(record) == least}
+    about = min(times.values()) + _CLOCKS
     return min(
-        failed,
-        key=lambda name: (bool(failed[name].get("becauseOfPeer")), str(failed[name].get("decidedAt"))),
-        default=reported,
+        times,
+        key=lambda name: (
+            times[name] > about,
+            "phrase" not in failed[name],
+            times[name],
+            str(failed[name].get("decidedAt")),
+        ),
     )
+
+
+_CLOCKS = 5.0
+"""Maximum seconds by which the clocks of two machines differ."""
+
+_NETWORK, _OTHER_TASKS = 239, 237
+_ENDED_BY_OTHERS = (130, 141, 143)
+"""Exit codes: by rules about networks, by rules about other tasks; of SIGINT, SIGPIPE and SIGTERM."""
+
+
+def _consequence(record: Mapping[str, Any]) -> int:
+    """Return how much a failed task's record looks like the consequence of another failure; 0: not at all."""
+    code = record.get("exitCode")
+    signs = (
+        code == _NETWORK,
+        code == _OTHER_TASKS,
+        code in _ENDED_BY_OTHERS,
+        bool(record.get("becauseOfPeer")),
+    )
+    return max((weight for weight, sign in enumerate(signs, 1) if sign), default=0)
+
+
+def _time(record: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(record.get("decidedAt")).replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return math.inf

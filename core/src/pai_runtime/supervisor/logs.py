@@ -22,6 +22,7 @@ else:
     Protocol = object
 
 TAIL_BYTES = 4096
+_MOST_LAST = 300
 
 
 class Sink(Protocol):
@@ -80,6 +81,7 @@ class RuntimeLog:
         self._masker = Masker(masks)
         self._file = file
         self._lines = LinePrefix(b"")
+        self._last = b""
         self.source = source
 
     def say(self, text: str) -> None:
@@ -104,7 +106,14 @@ class RuntimeLog:
         self._write(self._masker.flush())
         self._put(self._lines.flush())
 
+    def last_line(self) -> str:
+        """Return the last line of the output that is not empty, without secrets; of a long one, the end."""
+        self.idle()
+        lines = [line for line in self._last.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else ""
+
     def _write(self, data: bytes) -> None:
+        self._last = (self._last + data[-_MOST_LAST:])[-_MOST_LAST:]
         self._lines.prefix = line_prefix()
         self._put(self._lines.feed(data))
 

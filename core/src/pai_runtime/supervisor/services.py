@@ -24,7 +24,8 @@ _LAST_PROBE = 0.2
 class Start:
     """The functions that start the processes of one service and report about them.
 
-    `spawn` starts `script`, or `probe`, under a name; `tell` is called with an event and its fields.
+    `spawn` starts `script`, or `probe`, under a name; `tell` is called with an event and its fields. `said`
+    returns the last line of the service's output.
     """
 
     script: bytes
@@ -32,6 +33,7 @@ class Start:
     spawn: Callable[[bytes, str, Callable[[ExitStatus], None]], Child]
     say: Callable[[str], None]
     tell: Callable[..., None]
+    said: Callable[[], str]
 
 
 class RunningService:
@@ -100,7 +102,9 @@ class RunningService:
             self._pause = min(self._pause * 2, _LAST_RESTART)
         if not self.is_ready or (ended.code and not again):
             why = f"exit code {code}" if code else "it ended before it was ready"
-            self._fail(f"{why}; it is {'' if again else 'not '}restarted")
+            said = self._begin.said()
+            why += f"; it is {'' if again else 'not '}restarted"
+            self._fail(f"{why}; it said: {said}" if said else why)
         if not again:
             self.is_ready = False
 
@@ -157,10 +161,15 @@ class Services:
             argv = self._shell.command(name, stop_at_error=False)
             return task.loop.spawn(Program(argv, environment, script), output, output, on_end)
 
+        def said() -> str:
+            task.loop.drain(0)  # a process that has ended may have written more than was read
+            return stream.last_line()
+
         probe = task.script(service.probe) if service.probe is not None else None
         try:
-            output = task.loop.pipe(task.logs.runtime_stream(f"service '{service.name}'"))
-            start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add)
+            stream = task.logs.runtime_stream(f"service '{service.name}'")
+            output = task.loop.pipe(stream)
+            start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add, said)
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)
         except CannotStart as error:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
-from pai_runtime.runs.state import Run
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import kept, note_lines, service_lines, stopping
+from pai_runtime.terminal.words import failed_service, kept, note_lines, served_lines, stopping
 
 LONG = 10.0
 """Seconds after which a running step of the setup, or a callback, is news."""
@@ -20,7 +20,11 @@ _MOST_TOLD = 1000
 
 
 class Announcements:
-    """Announcements, each made once: services that are found or failed, and tasks kept after their end."""
+    """Announcements, each made once: services that are found or failed, and tasks kept after their end.
+
+    A service that fails in several tasks for the same reason is announced for the first of them; the summary
+    of the run names all.
+    """
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -29,14 +33,18 @@ class Announcements:
     def of(self, run: Run, activities: Activity) -> Iterator[str]:
         """Yield the announcements that are new since the last call."""
         for task in run.tasks:
-            progress = activities[task.name]
-            for text in (
-                *service_lines(self._reader, task, progress),
-                kept(self._reader, task, progress),
-            ):
-                if text and text not in self._told:
-                    self._told.add(text)
+            for key, text in self._all(task, activities[task.name]):
+                if key not in self._told:
+                    self._told.add(key)
                     yield text
+
+    def _all(self, task: RunTask, progress: Progress | None) -> Iterator[tuple[str, str]]:
+        """Yield what there is to say of a task, each after the text that says whether it is new."""
+        yield from ((text, text) for text in served_lines(task, progress))
+        for name, why in progress.failed_services.items() if progress is not None else ():
+            yield f"{name} {_said(why)}", failed_service(self._reader, [task.name], name, why)
+        if text := kept(self._reader, task, progress):
+            yield text, text
 
 
 class Notes:

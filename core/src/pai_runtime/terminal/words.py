@@ -126,10 +126,16 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
         yield f"and so on for {counted(len(noted) - MOST_NAMED, 'more reason', 'more reasons')}"
 
 
-def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -> Iterator[str]:
-    """Yield where each service of a task is found, or why it is not."""
+def served_lines(task: RunTask, progress: Progress | None) -> Iterator[str]:
+    """Yield where each service of a task is found."""
     if progress is not None:
         yield from (f"{task.name} serves {name} at {at}" for name, at in progress.addresses.items())
+
+
+def service_lines(reader: RunReader, task: RunTask, progress: Progress | None) -> Iterator[str]:
+    """Yield where each service of a task is found, or why it is not."""
+    yield from served_lines(task, progress)
+    if progress is not None:
         for name, why in progress.failed_services.items():
             yield failed_service(reader, [task.name], name, why)
 

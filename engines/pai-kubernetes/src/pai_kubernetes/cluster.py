@@ -12,7 +12,7 @@ from pai_kubernetes.api.kubeconfig import read_kubeconfig
 from pai_kubernetes.checks import check, check_counts
 from pai_kubernetes.cluster_checks import check_cluster
 from pai_kubernetes.labels import MOST_PROVENANCE
-from pai_kubernetes.manifests.objects import RenderedRun, render
+from pai_kubernetes.manifests.objects import RenderedRun, packed_code, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.manifests.provenance import provenance_text
@@ -23,7 +23,7 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
-from pai_pod.engine import peers_placement
+from pai_pod.engine import PackedCode, peers_placement
 from pai_runtime.engine import (
     CannotRun,
     Engine,
@@ -151,6 +151,8 @@ class NewKubernetesRun(NewRun):
         if self._request.provenance and not provenance_text(self._request, plans.values()):
             most = size_text(MOST_PROVENANCE)
             self._request.say(f"note: what produces the run takes more than {most}, and is not kept with it")
+        if self._code is not None and self._code.is_stored and self._profile.code:
+            self._code.store(self._profile.code.mounted_at)
         out = self._request.out
         folder = RunFolder(self._job.name, out) if out is not None else None
         try:
@@ -180,7 +182,13 @@ class NewKubernetesRun(NewRun):
             policies=decided,
             run_secret=random.token_hex(32),
             secrets=secrets,
+            code=self._code,
         )
+
+    @cached_property
+    def _code(self) -> PackedCode | None:
+        """The code as it was when it was first packed. Raises `CannotRun`."""
+        return packed_code(self._request, self._profile)
 
 
 def _permanent_codes(plans: Mapping[TaskName, Plan]) -> dict[str, Collection[int]]:

@@ -27,8 +27,8 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Output:
-    """The storage on which the output of tasks is kept, and where this machine has it; empty: nowhere."""
+class MountedStorage:
+    """A storage of the cluster, and where this machine has it; empty: nowhere."""
 
     storage: Storage
     mounted_at: str = ""
@@ -66,7 +66,7 @@ class KubernetesProfile:
     `runtime_image_at` is the location of the image in the profile. `ttl` is the number of seconds after which
     a finished run is removed. Empty `context` and `namespace` mean those of the kubeconfig, an empty
     `kubeconfig` means ``$KUBECONFIG`` or ``~/.kube/config``. `virtual_clusters` None accepts any, without
-    meaning.
+    meaning. `output` is for the output of tasks, `code` for code that is too large for ConfigMaps.
     """
 
     name: str
@@ -83,4 +83,5 @@ class KubernetesProfile:
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: Sequence[str] = ()
     ttl: int | None = None
-    output: Output | None = None
+    output: MountedStorage | None = None
+    code: MountedStorage | None = None

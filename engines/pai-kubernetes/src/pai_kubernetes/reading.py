@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pai_kubernetes.profile import KubernetesProfile, Output, SkuType, Storage, VirtualCluster
+from pai_kubernetes.profile import KubernetesProfile, MountedStorage, SkuType, Storage, VirtualCluster
 from pai_pod.engine import BadReference, parse_reference
 from pai_runtime.engine import Problems, Profile, Value
 from pai_runtime.engine.documents import check_value, package_schema, written_path
@@ -22,7 +22,8 @@ def read_profile(profile: Profile) -> KubernetesProfile:
     storages = {str(each.key): _storage(each, problems) for each in _items(root, "storages")}
     clusters = {str(each.key): _virtual_cluster(each, problems) for each in _items(root, "virtualClusters")}
     sku_types = {str(each.key): _sku_type(each, gpu_resource) for each in _items(root, "skuTypes")}
-    output = _output(root.get("output"), storages, problems)
+    output = _mounted(root.get("output"), storages, problems)
+    code = _mounted(root.get("code"), storages, problems)
     problems.check()
     kubeconfig = root.get("kubeconfig")
     return KubernetesProfile(
@@ -41,6 +42,7 @@ def read_profile(profile: Profile) -> KubernetesProfile:
         image_pull_secrets=root.data.get("imagePullSecrets", ()),
         ttl=root.data.get("ttlSecondsAfterFinished"),
         output=output,
+        code=code,
     )
 
 
@@ -69,7 +71,10 @@ def _storage(value: Value, problems: Problems) -> Storage:
     )
 
 
-def _output(value: Value | None, storages: Mapping[str, Storage], problems: Problems) -> Output | None:
+def _mounted(
+    value: Value | None, storages: Mapping[str, Storage], problems: Problems
+) -> MountedStorage | None:
+    """Return the storage of `output` or `code`; None if there is none, or it is not fit for that."""
     if value is None:
         return None
     name = _text(value, "storage")
@@ -77,16 +82,16 @@ def _output(value: Value | None, storages: Mapping[str, Storage], problems: Prob
     fault = ""
     if storage is None:
         fault = "the profile has no such storage"
-    elif storage.read_only:
+    elif storage.read_only and value.key == "output":
         fault = "it is read-only; tasks could not leave their output there"
     elif "%" in storage.sub_path:
         fault = "its subPath is not the same for all jobs; expected one without %USER and %JOB"
     if storage is None or fault:
         at = value.get("storage") or value
         meant = problems.suggestions.near_miss(name, storages) if storage is None else None
-        problems.add(at.problem("wrong-output", fault, found=name, suggestion=meant))
+        problems.add(at.problem(f"wrong-{value.key}", fault, found=name, suggestion=meant))
         return None
-    return Output(storage, _text(value, "mountedAt"))
+    return MountedStorage(storage, _text(value, "mountedAt"))
 
 
 def _virtual_cluster(value: Value, problems: Problems) -> VirtualCluster:

@@ -1,25 +1,28 @@
 """The code of a job in a pod: an archive that the engine has packed, unpacked where the task starts.
 
-The archive comes in parts, none larger than a ConfigMap can be. It is unpacked only if the whole has the
-digest that the engine gave to the pod. The engine made it, and yet nothing in it is trusted: what it unpacks
-to is bounded, it has files, directories and symbolic links only, each below its directory and made once, and
-none of the links is followed.
+The archive comes in parts, none larger than a ConfigMap can be, or as one file on a storage. It is copied to
+the volume of the pod, and unpacked only if the whole copy has the digest that the engine gave to the pod. The
+engine made it, and yet nothing in it is trusted: what it unpacks to is bounded, it has files, directories and
+symbolic links only, each below its directory and made once, and none of the links is followed.
 """
 
+import errno
 import gzip
-import io
 import os
+import re
 import tarfile
+import tempfile
 import zlib
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pai_pod.errors import InitFailed
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
 from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.regular_file import read_file
+from pai_runtime.task.regular_file import open_regular
 
 ARCHIVE: Final = "code.tar.gz"
 """The name of each part of the archive, in the directory of its number."""
@@ -34,6 +37,12 @@ MOST_PARTS: Final = 8
 """Maximum number of parts: as long as the run is there, so are they, in etcd and the API server's memory."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of all files of an archive."""
+STORED: Final = "storage"
+"""The directory, beside those of the parts, at which a pod has the archives on a storage."""
+STORED_IN: Final = "pai-code"
+"""The directory of the archives on a storage."""
+MOST_STORED: Final = 512 * 1024 * 1024
+"""Maximum bytes of an archive on a storage, and of all its files."""
 MOST_ENTRIES: Final = 50_000
 """Maximum number of files, directories and links; empty ones take very little of an archive."""
 _MOST_AROUND: Final = 64 * 1024
@@ -41,6 +50,7 @@ _MOST_AROUND: Final = 64 * 1024
 _LATEST: Final = 1 << 40
 """The latest time of a file, in seconds since 1970; no file system keeps later ones."""
 _PART: Final = 64 * 1024
+_DIGEST: Final = re.compile("sha256:([0-9a-f]{64})")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -56,45 +66,83 @@ def code_digest(archive: bytes) -> str:
 def given_code(parts: Path, digest: str, volume: Path) -> Path | None:
     """Unpack the job's code on the volume, and return its directory; None if the pod has none.
 
-    `parts` is the directory that has one for each part, named by its number. Raises as `unpack_code`, and
-    `InitFailed` for parts that are not the archive with the digest.
+    `parts` is the directory that has one for each part, named by its number, or that of a storage. Raises as
+    `unpack_code`, and `InitFailed` for what is not the archive with the digest.
     """
-    archive = _joined(parts)
-    if not archive and not digest:
-        return None
-    if (found := code_digest(archive)) != digest:
-        raise InitFailed(
-            1,
-            f"{parts}: expected code with the digest in {DIGEST_VARIABLE},"
-            f" {printable(digest) or 'which is unset'}, found {found}: a part is missing or was changed",
-        )
-    with Folder.at(volume) as opened, opened.folder(CODE, make=True) as code:
-        unpack_code(archive, code)
+    is_stored = not os.path.lexists(parts / "0") and (parts / STORED).is_dir()
+    with tempfile.TemporaryFile(dir=volume) as archive:
+        found = sha256()
+        for data in _stored(parts / STORED, digest) if is_stored else _joined(parts):
+            found.update(data)
+            archive.write(data)
+        if not archive.tell() and not digest:
+            return None
+        if f"sha256:{found.hexdigest()}" != digest:
+            raise InitFailed(
+                1,
+                f"{parts}: expected code with the digest in {DIGEST_VARIABLE},"
+                f" {printable(digest) or 'which is unset'}, found sha256:{found.hexdigest()}:"
+                f" {'the file on the storage' if is_stored else 'a part'} is missing or was changed",
+            )
+        archive.seek(0)
+        with Folder.at(volume) as opened, opened.folder(CODE, make=True) as code:
+            unpack_code(archive, code, MOST_STORED if is_stored else MOST_BYTES)
     return volume / CODE
 
 
-def _joined(parts: Path) -> bytes:
-    """Return the archive up to the first missing part; empty if there is none. Raises OSError."""
-    found: list[bytes] = []
+def stored_name(digest: str) -> str:
+    """Return the name of an archive on a storage, by its digest; empty for what is no digest."""
+    match = _DIGEST.fullmatch(digest)
+    return f"{match[1]}.tar.gz" if match else ""
+
+
+def _joined(parts: Path) -> Iterator[bytes]:
+    """Yield the archive up to the first missing part. Raises OSError."""
     for number in range(MOST_PARTS):
         try:
-            found.append(read_file(parts / str(number) / ARCHIVE, MOST_PART))
+            file = open_regular(parts / str(number) / ARCHIVE)
         except FileNotFoundError:
-            break
-    return b"".join(found)
+            return
+        with file:
+            yield from pieces(file, MOST_PART)
 
 
-def unpack_code(archive: bytes, to: Folder) -> None:
-    """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails."""
+def _stored(storage: Path, digest: str) -> Iterator[bytes]:
+    """Yield an archive on a storage, where others may write; nothing if it is missing. Raises OSError."""
+    if name := stored_name(digest):
+        with Folder.at(storage) as folder:
+            try:
+                fd = folder.open(name)
+            except FileNotFoundError:
+                return
+            with os.fdopen(fd, "rb") as file:
+                yield from pieces(file, MOST_STORED)
+
+
+def pieces(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield an archive, or a part of one, piece by piece. Raises OSError, also beyond `most` bytes."""
+    size = 0
+    while data := file.read(_PART):
+        size += len(data)
+        if size > most:
+            raise OSError(errno.EFBIG, f"larger than {most} bytes", ARCHIVE)
+        yield data
+
+
+def unpack_code(archive: BinaryIO, to: Folder, most: int = MOST_BYTES) -> None:
+    """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails.
+
+    `most` is the maximum size of all its files.
+    """
     try:
         with (
-            _Bounded(fileobj=io.BytesIO(archive)) as stream,
+            _Bounded(fileobj=archive) as stream,
             tarfile.open(fileobj=stream, mode="r|") as opened,
         ):
-            left, made = MOST_BYTES, {""}
+            left, made = most, {""}
             while member := _next(opened, stream):
                 left -= member.size
-                _check(member, left)
+                _check(member, left, most)
                 _count(member, made)
                 stream.allow(member.size)
                 _unpack(opened, member, to)
@@ -153,12 +201,12 @@ def _count(member: tarfile.TarInfo, made: set[str]) -> None:
         raise _BadArchive(f"expected at most {MOST_ENTRIES} files, directories and links, found more")
 
 
-def _check(member: tarfile.TarInfo, left: int) -> None:
+def _check(member: tarfile.TarInfo, left: int, most: int) -> None:
     """Raise `_BadArchive` for an entry that code cannot have, or a file larger than the bytes `left`."""
     shown = ascii(member.name[:200])
     parts = _parts(member)
     if left < 0:
-        raise _BadArchive(f"expected at most {size_text(MOST_BYTES)} in all files, found more")
+        raise _BadArchive(f"expected at most {size_text(most)} in all files, found more")
     if member.name.startswith("/") or ".." in parts or len(parts) > MOST_LEVELS or "\0" in member.name:
         raise _BadArchive(f"{shown} is not a path below the directory of the code")
     is_file = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None

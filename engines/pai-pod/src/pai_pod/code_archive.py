@@ -3,66 +3,145 @@
 import gzip
 import io
 import os
+import secrets
 import stat
 import tarfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
-from pai_pod.code import MOST_BYTES, MOST_ENTRIES, MOST_PART, MOST_PARTS, code_digest
+from pai_pod.code import (
+    MOST_BYTES,
+    MOST_ENTRIES,
+    MOST_PART,
+    MOST_PARTS,
+    MOST_STORED,
+    STORED_IN,
+    code_digest,
+    pieces,
+    stored_name,
+)
 from pai_runtime.engine import CannotRun, Code
 from pai_runtime.engine.jobs import CodeEntry
 from pai_runtime.engine.messages import size_text
+from pai_runtime.task.folder import Folder
 
 _TIME: Final = 315_532_800
 """The time of all files (1980), since checkouts and copies of the same content differ in their times."""
 _MOST_NAMED: Final = 5
+_NO_STORAGE: Final = "the ConfigMaps that carry it where the engine profile names no storage for code"
 
 
 @dataclass(frozen=True)
 class PackedCode:
-    """An archive in the `parts` in which it comes to a pod, and its `digest`, as a whole."""
+    """An archive, and its digest.
 
-    parts: Sequence[bytes]
+    `is_stored` says that it is too large for ConfigMaps: it comes to a pod on a storage.
+    """
+
+    archive: bytes
     digest: str
+    is_stored: bool = False
+
+    @property
+    def parts(self) -> Sequence[bytes]:
+        """The parts in which it comes to a pod in ConfigMaps; none if it is on a storage."""
+        end = 0 if self.is_stored else len(self.archive)
+        return [self.archive[start : start + MOST_PART] for start in range(0, end, MOST_PART)]
+
+    def store(self, mounted_at: str) -> None:
+        """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
+
+        Others of the team write to the same directory; what they left under that name is checked. An archive
+        that is there is marked as used now, so that old ones can be removed.
+        """
+        name, aside = stored_name(self.digest), f".{secrets.token_hex(8)}.part"
+        try:
+            with Folder.at(mounted_at) as storage:
+                if not storage.exists(STORED_IN):
+                    storage.make(STORED_IN)
+                    os.chmod(STORED_IN, 0o1777, dir_fd=storage.fd)  # noqa: S103 - for the whole team, as /tmp
+                with storage.folder(STORED_IN) as folder:
+                    if _has(folder, name, self.digest):
+                        return
+                    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    fd = os.open(aside, new, 0o600, dir_fd=folder.fd)
+                    try:
+                        with os.fdopen(fd, "wb") as file:
+                            file.write(self.archive)
+                            file.flush()
+                            os.fchmod(fd, 0o644)
+                            os.fsync(fd)
+                        os.rename(aside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+                    except BaseException:
+                        os.unlink(aside, dir_fd=folder.fd)
+                        raise
+        except OSError as error:
+            where = Path(mounted_at, STORED_IN, name)
+            raise CannotRun(f"cannot write the code to its storage: {where}: {error.strerror}") from None
 
 
-def pack_code(code: Code) -> PackedCode:
+def pack_code(code: Code, *, has_storage: bool = False) -> PackedCode:
     """Pack files, directories and links as ``tar.gz``. Raises `CannotRun`.
 
     It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
+    With `has_storage`, it may be larger than ConfigMaps can carry.
     """
-    archive = _archive(code, MOST_PARTS * MOST_PART)
-    parts = [archive[start : start + MOST_PART] for start in range(0, len(archive), MOST_PART)]
-    return PackedCode(parts, code_digest(archive))
+    if not has_storage:
+        archive, _ = _archive(code, MOST_PARTS * MOST_PART, MOST_BYTES, _NO_STORAGE)
+        return PackedCode(archive, code_digest(archive))
+    archive, size = _archive(code, MOST_STORED, MOST_STORED, "the storage for code")
+    is_large = len(archive) > MOST_PARTS * MOST_PART or size > MOST_BYTES
+    return PackedCode(archive, code_digest(archive), is_large)
 
 
-def _archive(code: Code, most: int) -> bytes:
+def _has(folder: Folder, name: str, digest: str) -> bool:
+    try:
+        with os.fdopen(folder.open(name), "rb") as file:
+            found = sha256()
+            for data in pieces(file, MOST_STORED):
+                found.update(data)
+            if f"sha256:{found.hexdigest()}" != digest:
+                return False
+    except OSError:
+        return False
+    with suppress(PermissionError):  # a colleague's
+        os.utime(name, dir_fd=folder.fd, follow_symlinks=False)
+    return True
+
+
+def _archive(code: Code, most: int, most_bytes: int, carrier: str) -> tuple[bytes, int]:
+    """Return the archive, of at most `most` bytes, and the size of its files, of at most `most_bytes`."""
     faults: list[OSError] = []
     sizes: dict[str, int] = {}
-    packed = io.BytesIO()
+    packed, size = io.BytesIO(), 0
     with (
         gzip.GzipFile(filename="", fileobj=packed, mode="wb", compresslevel=9, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         for count, entry in enumerate(code.entries(faults.append)):
             if count >= MOST_ENTRIES:
-                raise _too_large(code, sizes, f"more than {MOST_ENTRIES} files, directories and links")
+                many = f"more than {MOST_ENTRIES} files, directories and links"
+                raise _too_large(code, sizes, many, carrier)
             try:
-                _add(archive, entry, sizes)
+                size += _add(archive, entry, sizes, most_bytes)
             except OSError as error:
                 faults.append(error)
-            if sum(sizes.values()) > MOST_BYTES:
-                raise _too_large(code, sizes, f"more than {size_text(MOST_BYTES)}")
+            if size > most_bytes:
+                raise _too_large(code, sizes, f"more than {size_text(most_bytes)}", carrier)
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
     if packed.tell() > most:
-        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(most)}")
-    return packed.getvalue()
+        large = f"{size_text(packed.tell())} compressed, of {size_text(most)}"
+        raise _too_large(code, sizes, large, carrier)
+    return packed.getvalue(), size
 
 
-def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> None:
-    """Add an entry; sockets, FIFOs and devices are left out, as in local runs."""
+def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int], most: int) -> int:
+    """Add an entry, and return its size; sockets, FIFOs and devices are left out, as in local runs."""
     info = tarfile.TarInfo(entry.path)
     info.mtime = _TIME
     kind = stat.S_IFMT(entry.status.st_mode)
@@ -77,16 +156,17 @@ def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> N
         archive.addfile(info)
     elif kind == stat.S_IFREG:
         with os.fdopen(entry.holder.open(entry.name), "rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(most + 1)
         info.size = sizes[entry.path] = len(data)
         archive.addfile(info, io.BytesIO(data))
+    return info.size
 
 
-def _too_large(code: Code, sizes: dict[str, int], found: str) -> CannotRun:
+def _too_large(code: Code, sizes: dict[str, int], found: str, carrier: str) -> CannotRun:
     by_size = sorted(sizes, key=lambda path: (-sizes[path], path))[:_MOST_NAMED]
     largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
     return CannotRun(
-        f"the code in {code.folder} is too large for the ConfigMaps that carry it: {found}; the"
+        f"the code in {code.folder} is too large for {carrier}: {found}; the"
         f" largest: {largest}. List what the tasks do not need in {code.ignore_file}, clone the code"
         " with the git plugin, or put large files on a storage"
     )

@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from errno import EINVAL
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.explanation import by_match
 from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.notes import notes
+from pai_failure_analysis.others_words import in_words_of_origin
 from pai_failure_analysis.rules import MOST_CODE, Rule, shipped_rules
 from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, Output, UserError
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exit-code",
         type=_exit_code,
         metavar="N",
-        help="the exit code of the job whose logs these are (default: 1)",
+        help="the exit code of the job whose logs these are (default: 1); with 0, only notes",
     )
     parser.add_argument(
         "--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL"
@@ -74,15 +77,25 @@ def _is_run(what: Sequence[str]) -> bool:
 def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:
     logs = _read_logs(args.what)
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
-    match = first_match(rules, Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text))
+    evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
+    match = first_match(rules, evidence) if code else None
     found = by_match(match, logs, logs) if match else None
+    if found:
+        found = replace(found, rule=in_words_of_origin(found.rule, logs.text))
+    noted = list(notes(logs.text))
     if args.json:
         output.write_json(found.document(output) if found else None)
-    elif found:
+        return 0 if found or not code else NOT_FOUND
+    if found:
         output.write_lines(found.lines(output))
     else:
-        output.write_lines([f"No rule matches exit code {code} and these logs."])
-    return 0 if found else NOT_FOUND
+        output.write_lines(
+            [f"No rule matches exit code {code} and these logs."] if code else ["It has not failed."]
+        )
+    for note in noted:
+        name, line = logs.position(note.start)
+        output.write_lines(["", f"Note: {note.phrase}: {note.text}", f"  {name}:{line}"])
+    return 0 if found or not code else NOT_FOUND
 
 
 def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:

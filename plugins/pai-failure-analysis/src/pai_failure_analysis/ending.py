@@ -8,7 +8,7 @@ import re
 
 from pai_failure_analysis.last_words import LINE_OF_ERROR, TRACEBACK, last_words
 
-_KILLED = (137, 143)
+KILLED = (137, 143)
 """Exit codes of programs that were ended from outside, whatever they had survived before."""
 
 _EXCEPTION = re.compile(rb"(?:[^\S\n][^\n]*\n|\n)*(?P<line>\S[^\n]*)")
@@ -19,7 +19,8 @@ _PASSED_ON = re.compile(
     ChildFailedError | CalledProcessError | Process(?:Raised|Exited)Exception | BrokenProcessPool
     | Ray\w*Error | ray\.exceptions | SystemExit | KeyboardInterrupt | SignalException
     | (?i:
-        nccl | c10d | tcpstore | gloo | horovod | \bmpi | \bdist(?:backend|network|store)error
+        nccl | c10d | rendezvous | collective | barrier | \bpeer | tcpstore | gloo | horovod | \bmpi
+        | \bdist(?:backend|network|store)error
         | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
         | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
         | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
@@ -48,7 +49,7 @@ def without_ignored(log: bytes) -> bytes:
 def end_of_program(log: bytes, exit_code: int | None) -> int:
     """Return the index in a plain log from which it says why its program ended; 0 if all of it may do so."""
     at = last_words(log)
-    if exit_code in _KILLED:
+    if exit_code in KILLED:
         return at
     start = log.rfind(TRACEBACK, at)
     while start >= 0:

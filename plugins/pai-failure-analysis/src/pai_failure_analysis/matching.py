@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.ending import end_of_program, without_ignored
+from pai_failure_analysis.ending import KILLED, end_of_program, without_ignored
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.plain_lines import plain
 from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
 from pai_failure_analysis.xids import with_meaning
+
+OTHER_TASKS = 237
+"""The code of rules about what other tasks did."""
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -59,18 +63,19 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     """
     user = searchable(evidence.user_log)
     platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
-    shipped = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else user
+    shipped, decided = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else (user, False)
     searches: dict[bool, _Search] = {
         which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
         for which, text in ((False, user), (True, shipped))
     }
-    for rule in rules:
+    # Stable: the rules keep their order otherwise.
+    for rule in sorted(rules, key=lambda rule: decided and _is_shipped(rule) and rule.code == OTHER_TASKS):
         search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:
             if (
                 search.finds(pattern)
                 and _holds(pattern, evidence)
-                and (at := _from(rule, pattern, evidence, search.user)) is not None
+                and (at := _from(rule, pattern, evidence, search)) is not None
             ):
                 in_user = _find(pattern.user_log, search.user, at)
                 if in_user and search.user is not user:
@@ -99,16 +104,24 @@ class _Search:
             pattern.platform_log is None or pattern.platform_log in self._in_platform
         )
 
+    @cached_property
+    def last_words(self) -> int:
+        """The index of the program's last words in the user's log."""
+        return last_words(self.user)
+
 
 def _is_shipped(rule: Rule) -> bool:
     return rule.source == SHIPPED
 
 
-def _ending(log: bytes, exit_code: int | None) -> bytes:
-    """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may."""
+def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
+    """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may.
+
+    Also returns whether an exception of the program itself is the beginning of these lines.
+    """
     lines = without_ignored(plain(log))
     at = end_of_program(lines, exit_code)
-    return log if at == 0 and lines == log else lines[at:]
+    return (log if at == 0 and lines == log else lines[at:]), at > 0 and exit_code not in KILLED
 
 
 def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
@@ -126,12 +139,13 @@ def _line_at(log: bytes, below: int) -> int:
     return len(above[0]) + 1 if len(above) == below + 2 else 0
 
 
-def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int | None:
+def _from(rule: Rule, pattern: Pattern, evidence: Evidence, search: _Search) -> int | None:
     """Return the index in the user's log where to search for the match; None if it is not the cause."""
+    user = search.user
     first = regex.span(pattern.user_log, user) if rule.at_end and pattern.user_log is not None else None
     if first is None or pattern.user_log is None:
         return 0
-    at = last_words(user)
+    at = search.last_words
     last = regex.span(pattern.user_log, user[at:])
     if lived_with(evidence.exit_code, user, first[0], last and at + last[0]):
         return None

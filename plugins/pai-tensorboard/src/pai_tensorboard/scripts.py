@@ -8,8 +8,8 @@ from pai_runtime.plugin import port_is_taken
 _IS_THERE = 'import importlib.util as u, sys; sys.exit(u.find_spec("tensorboard.main") is None)'
 
 _MISSING = (
-    "TensorBoard is not installed: add it to the image, or pai-tensorboard[server] to pai-runtime "
-    "for runs on one machine"
+    "TensorBoard is not installed: add it to the image (pip install tensorboard), or pai-tensorboard[server] "
+    "to pai-runtime for runs on one machine"
 )
 
 

@@ -19,7 +19,7 @@ from pai_kubernetes.manifests.sizes import check_sizes
 from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
 from pai_kubernetes.profile import KubernetesProfile
-from pai_pod.engine import pack_code, task_images
+from pai_pod.engine import PackedCode, pack_code, task_images
 from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
 from pai_runtime.engine.jobs import job_config
 from pai_runtime.engine.records import TaskName
@@ -54,6 +54,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
     policies: Policies,
     run_secret: str,
     secrets: Mapping[str, str],
+    code: PackedCode | None,
 ) -> RenderedRun:
     """Return the objects of the run `name`.
 
@@ -75,7 +76,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
         profile,
         has_pull_secret=any(each.credentials for each in images.values()),
         job_file=job_config(job),
-        code=pack_code(request.code) if request.code else None,
+        code=code,
     )
     pull = pull_secret(run, list(images.values()))
     storages = {
@@ -91,6 +92,11 @@ def render(  # noqa: PLR0913 - all that a run is made of
     check_sizes([*objects, *own_secrets])
     origins = job_set_origins(job, images, storages, pods, profile.runtime_image_at)
     return RenderedRun(objects, own_secrets, origins, run.job_file.digest)
+
+
+def packed_code(request: RunRequest, profile: KubernetesProfile) -> PackedCode | None:
+    """Return the code of a run, packed as it comes to its pods; None without any. Raises `CannotRun`."""
+    return pack_code(request.code, has_storage=profile.code is not None) if request.code else None
 
 
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:

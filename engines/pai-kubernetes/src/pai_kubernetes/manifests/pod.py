@@ -26,6 +26,7 @@ from pai_runtime.engine.jobs import unnamed_port
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
 _VOLUME_NAME: Final = "pai-vol"
+_CODE: Final = "pai-code"
 _OUTPUT: Final = "pai-output"
 _GRACE_SECONDS: Final = 60
 """Grace period in seconds: 10 for processes, 30 for exit callbacks, and a margin."""
@@ -96,6 +97,8 @@ def _volumes(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:
         {"name": f"pai-code-{number}", "configMap": {"name": name}}
         for number, name in enumerate(run.code_configs)
     ]
+    if run.code_storage:
+        volumes.append({"name": _CODE, **storage_volume(run.code_storage)})
     if role.shm_mb:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{role.shm_mb}Mi"}})
     if run.profile.delivery == "imageVolume":
@@ -126,6 +129,10 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         {"name": f"pai-code-{number}", "mountPath": f"{paths.CODE}/{number}", "readOnly": True}
         for number in range(len(run.code_configs))
     ]
+    if run.code_storage:
+        sub_path = normpath(f"{run.code_storage.sub_path}/{code.STORED_IN}").lstrip("/")
+        path = f"{paths.CODE}/{code.STORED}"
+        code_parts.append({"name": _CODE, "mountPath": path, "subPath": sub_path, "readOnly": True})
     given = {
         "PAI_SECRET_DIR": paths.SECRETS,
         "PAI_USER_EXTENSION_SECRET_DIR": paths.SECRETS,

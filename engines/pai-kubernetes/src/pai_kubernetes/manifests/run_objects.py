@@ -6,7 +6,7 @@ from typing import Any
 
 from pai_kubernetes import labels
 from pai_kubernetes.names import job_config_name, label_value
-from pai_kubernetes.profile import KubernetesProfile
+from pai_kubernetes.profile import KubernetesProfile, Storage
 from pai_pod.engine import PackedCode
 from pai_runtime.engine import Job, RunRequest
 from pai_runtime.engine.jobs import JobFile
@@ -35,6 +35,12 @@ class RunObjects:
         """The parts of the code by the names of their ConfigMaps; empty if there is no code."""
         parts = self.code.parts if self.code else ()
         return {f"{self.name}-code-{number}": part for number, part in enumerate(parts)}
+
+    @property
+    def code_storage(self) -> Storage | None:
+        """The storage from which the pods get the code; None if there is none, or it is in ConfigMaps."""
+        is_stored = self.code is not None and self.code.is_stored
+        return self.profile.code.storage if is_stored and self.profile.code else None
 
     @property
     def secrets(self) -> str:

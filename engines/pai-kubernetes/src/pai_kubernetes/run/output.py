@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pai_kubernetes.names import is_run_name
-from pai_kubernetes.profile import Output
+from pai_kubernetes.profile import MountedStorage
 from pai_pod.engine import kept_output
 from pai_runtime.engine import RunTask, Unreadable
 
@@ -12,7 +12,7 @@ from pai_runtime.engine import RunTask, Unreadable
 class RunOutput:
     """The output of the run `name` on the storage `output`; `uid` is the UID of its JobSet."""
 
-    def __init__(self, output: Output, name: str, uid: str) -> None:
+    def __init__(self, output: MountedStorage, name: str, uid: str) -> None:
         self._output = output
         self._name = name
         self._uid = uid
@@ -41,7 +41,7 @@ class RunOutput:
         return kept_output.task_output_path(self._name, self._uid, task.role, task.index)
 
 
-def with_place(run: Unreadable, output: Output | None, name: str) -> Unreadable:
+def with_place(run: Unreadable, output: MountedStorage | None, name: str) -> Unreadable:
     """Return the error that there is no run of this name, with where there is output of one."""
     if run.is_missing and output is not None and output.mounted_at:
         place = Path(output.mounted_at) / name

@@ -4,7 +4,7 @@ import errno
 import math
 import shlex
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -20,7 +20,7 @@ from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.names import job_config_name
-from pai_kubernetes.profile import Output
+from pai_kubernetes.profile import MountedStorage
 from pai_kubernetes.run.copying import container_files, container_services
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.entering import enter
@@ -87,7 +87,7 @@ class Reader(RunReader):
         profile_name: str,
         *,
         keep: Path | None = None,
-        output: Output | None = None,
+        output: MountedStorage | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.named = name
@@ -155,6 +155,25 @@ class Reader(RunReader):
         if text not in self._told:
             self._told.add(text)
             self._say(text)
+
+    def news(self, before: Run, now: Run) -> Iterable[str]:
+        """Return a line for each restart; why a task failed is read of its pod if no look saw it fail."""
+        attempts = {task.name: task.retries for task in now.tasks}
+        tasks = (
+            self._as_ended(task) if attempts.get(task.name, 0) > task.retries else task
+            for task in before.tasks
+        )
+        return super().news(replace(before, tasks=tuple(tasks)), now)
+
+    def _as_ended(self, task: RunTask) -> RunTask:
+        """Return a task as its last pod failed; as it is if that is unknown, or the pod was only stopped."""
+        pods = self._task_pods().get(task.name, ())
+        end = next((end_of(pod.document) for pod in pods if pod.attempt == task.retries), None)
+        if task.state == "failed" or task.note or not end or not end.failed:
+            return task
+        if end.stopped and not end.disrupted:
+            return task
+        return replace(task, state="failed", exit_code=end.code, ended=end.ended, note=end.removal)
 
     def is_away(self) -> bool:
         """Return whether the watches get no answer at present."""

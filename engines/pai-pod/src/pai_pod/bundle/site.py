@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
-import pai_runtime
-from pai_pod.bundle.distributions import RUNTIME, Bundled
+from pai_pod.bundle.distributions import Bundled
 from pai_pod.bundle.elf import is_elf
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import copy_file, files_below, write_file
@@ -65,10 +65,10 @@ def _installed(each: Bundled) -> Mapping[str, Path]:
 
 def _editable(code: Code) -> Mapping[str, Path]:
     """Return all files of an editable distribution's packages, by name."""
-    if code.distribution == RUNTIME:
-        sources = {"pai_runtime": Path(pai_runtime.__file__).parents[1]}
-    else:
-        sources = {name.partition("/")[0]: Path(path.removesuffix(name)) for name, path in code.files.items()}
+    sources = {name.partition("/")[0]: Path(path.removesuffix(name)) for name, path in code.files.items()}
+    own = find_spec(code.distribution.replace("-", "_"))
+    if not sources and own and own.origin:  # without entry points of plugins, which say what its modules are
+        sources = {own.name: Path(own.origin).parents[1]}
     found = {}
     for top, folder in sources.items():
         for path in files_below(folder / top) if (folder / top).is_dir() else [folder / top]:

@@ -5,18 +5,15 @@ import os
 import threading
 import webbrowser
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
-from pai_runtime.cli.arguments import ON_HELP, RUN_HELP, add_on
-from pai_runtime.cli.given_run import NotThere, given_run
-from pai_runtime.runs.errors import CannotEnter
-from pai_runtime.runs.names import LATEST
-from pai_runtime.runs.reader import RunReader
-from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.task.record import record
-from pai_runtime.terminal.output import flush, say, write_lines
-from pai_runtime.terminal.text import some
+from pai_runtime.command.arguments import ON_HELP, RUN_HELP, add_on
+from pai_runtime.command.output import flush, say, some, write_lines
+from pai_runtime.command.runs import LATEST, CannotEnter, NotThere, Run, RunReader, RunTask, given_run
+from pai_runtime.plugin import Output
 
+_CANNOT_RUN: Final = 2
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
@@ -30,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_on(parser, ON_HELP)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, _: Output) -> int:
     """Return exit status 0, or 2 if there is no such run or service, or it cannot be reached."""
     try:
         found = _service(args)
@@ -44,13 +41,13 @@ def main(args: argparse.Namespace) -> int:
                 threading.Event().wait()
     except (NotThere, CannotEnter) as error:
         say(f"{error}")
-        return CANNOT_RUN
+        return _CANNOT_RUN
     except KeyboardInterrupt:
         return 0
     return 0
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class _Service:
     reader: RunReader
     task: RunTask

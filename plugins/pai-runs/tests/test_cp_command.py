@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.runs.copying import MOST_ENTRIES, copy_files
+from pai_runs.copying import MOST_ENTRIES, copy_files
 from pai_runtime.runs.errors import CannotCopy
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.folder import MOST_LEVELS
@@ -82,7 +82,7 @@ def test_what_no_task_may_say_copies_nothing_at_all(tmp_path: Path, files: list[
 
 
 def test_files_without_end_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pai_runtime.runs.copying.MOST_ENTRIES", 10)
+    monkeypatch.setattr("pai_runs.copying.MOST_ENTRIES", 10)
     with pytest.raises(CannotCopy, match="10 files"):
         copy_files(_without_end(), tmp_path / "copy", MOST)
 

@@ -5,16 +5,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-from pai_runtime.cli.arguments import ON_HELP, RUN_HELP, add_on
-from pai_runtime.cli.given_run import NotThere, given_tasks
-from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.runs.copying import copy_files, copy_to
-from pai_runtime.runs.errors import CannotCopy
-from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.terminal.output import say, write_bytes
+from pai_runs.copying import copy_files, copy_to
+from pai_runtime.command.arguments import ON_HELP, RUN_HELP, add_on
+from pai_runtime.command.output import counted, say, size_text, write_bytes
+from pai_runtime.command.runs import CannotCopy, NotThere, TaskFile, given_tasks
+from pai_runtime.plugin import Output
 
+_CANNOT_RUN: Final = 2
 _LIMIT = "10G"
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _MOST_NAMED = 3
@@ -46,22 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_on(parser, ON_HELP)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, _: Output) -> int:
     """Return exit status 0, or 2 if nothing could be copied."""
     task_name, _, path = args.source.partition(":")
     if not task_name or not path:
         say(f"expected TASK:PATH, such as worker/0:model.pt, found {args.source!r}")
-        return CANNOT_RUN
+        return _CANNOT_RUN
     try:
         words = [task_name] if args.run is None else [args.run, task_name]
         given = given_tasks("cp", words, args.on)
         _copy(given.reader.files(given.only(), path), path, args)
     except NotThere as error:
         say(f"{error}")
-        return CANNOT_RUN
+        return _CANNOT_RUN
     except CannotCopy as error:
         say(f"cannot copy {args.source}: {error}")
-        return CANNOT_RUN
+        return _CANNOT_RUN
     return 0
 
 

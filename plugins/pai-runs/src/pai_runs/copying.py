@@ -8,21 +8,18 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.amounts import size_text
-from pai_runtime.document.printable import printable
-from pai_runtime.runs.errors import CannotCopy
-from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.record import record
+from pai_runtime.command.output import printable, size_text
+from pai_runtime.command.runs import MOST_LEVELS, CannotCopy, Folder, TaskFile
 
 MOST_ENTRIES: Final = 1_000_000
 _PIECE: Final = 1 << 20
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Copied:
     """The extent of a copy in files and bytes; `left_out` are links and special files."""
 

@@ -4,16 +4,14 @@ import argparse
 import difflib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from pai_runtime.cli.arguments import RUN_HELP, add_on
-from pai_runtime.cli.given_run import NotThere, given_run
-from pai_runtime.runs.names import LATEST
-from pai_runtime.runs.provenance import Provenance, part, settings
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.terminal.output import say, write_lines
-from pai_runtime.terminal.text import some
+from pai_runtime.command.arguments import RUN_HELP, add_on
+from pai_runtime.command.output import say, some, write_lines
+from pai_runtime.command.runs import LATEST, NotThere, Provenance, given_run, part, settings
+from pai_runtime.plugin import Output
 
+_CANNOT_RUN: Final = 2
 _DIFFERENT = 1
 _MOST_LINES = 400
 _ABSENT = "-"
@@ -30,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, _: Output) -> int:
     """Return exit status 0 if nothing differs, 1 if something does, 2 if it is not known."""
     try:
         first, second = (_of(name, args.on) for name in (args.first, args.second))
     except NotThere as error:
         say(f"{error}")
-        return CANNOT_RUN
+        return _CANNOT_RUN
     lines = list(_differences(first, second))
     write_lines(lines or ["nothing differs that is known of these runs"])
     return _DIFFERENT if lines else 0

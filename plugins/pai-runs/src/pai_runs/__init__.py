@@ -1,0 +1,1 @@
+"""Commands for what runs have made: ``cp`` and ``open`` reach it, ``diff`` compares it."""
