@@ -1,6 +1,6 @@
-"""The pages in Chromium: with its scripts, by keyboard, and as axe finds them in light, dark and on a phone."""
+"""The pages in Chromium: with scripts, by keyboard, and as axe finds them in light, dark and on a phone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import files
 from pathlib import Path
@@ -19,7 +19,13 @@ from tests.support import until
 pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
 
 OPTIONS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,1000"),
+    *(
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1200,1000",
+    ),
     *("--disable-background-networking", "--disable-sync", "--no-first-run", "--disable-component-update"),
 )
 LOOKS = (("light", 1200), ("dark", 1200), ("light", 390))
@@ -53,7 +59,7 @@ class Browser:
 
     def shows(self, text: str) -> bool:
         shown = "return document.body ? document.body.innerText : ''"
-        return text in self.chrome.execute_script(shown)  # type: ignore[no-untyped-call]
+        return text in self.chrome.execute_script(shown)
 
     def sign_in(self, name: str) -> None:
         self.open("/sign-in")
@@ -77,15 +83,19 @@ class Browser:
         if not self._run("return 'axe' in window"):
             self._run(AXE)
         run = "const done = arguments[0]; axe.run().then((result) => done(result.violations))"
-        found: Sequence[dict[str, Any]] = self.chrome.execute_async_script(run)  # type: ignore[no-untyped-call]
+        found: Sequence[dict[str, Any]] = self.chrome.execute_async_script(run)
         return found
 
     def _run(self, script: str) -> Any:
-        return self.chrome.execute_script(script)  # type: ignore[no-untyped-call]
+        return self.chrome.execute_script(script)
 
 
 AXE = next(
-    (Path(str(each.locate())).read_text() for each in files("axe-selenium-python") or () if each.name == "axe.min.js"),
+    (
+        Path(str(each.locate())).read_text()
+        for each in files("axe-selenium-python") or ()
+        if each.name == "axe.min.js"
+    ),
     "",
 )
 
@@ -113,12 +123,19 @@ def chrome() -> Iterator[Chrome]:
 def browser(chrome: Chrome, tmp_path: Path) -> Iterator[Browser]:
     with serving(tmp_path, review=True) as market:
         for version in ("1.0", "1.1"):
-            market.publish(definition(version=version, usage="Say *something*."), "vision", title="Digits", tags=["images"])
+            market.publish(
+                definition(version=version, usage="Say *something*."),
+                "vision",
+                title="Digits",
+                tags=["images"],
+            )
         market.publish(definition("needing", require='["marketplace://name/vision/mnist"]'))
         market.publish(WHOLE_JOB)
         for item in ("vision/mnist", "ada/needing", "ada/hello"):
             version = "1" if item.endswith("hello") else "1.0"
-            market.visitor("ben").post(f"/items/{item}/review?version={version}", "/review", status="approved")
+            market.visitor("ben").post(
+                f"/items/{item}/review?version={version}", "/review", status="approved"
+            )
         chrome.delete_all_cookies()
         yield Browser(chrome, market)
 
@@ -126,21 +143,29 @@ def browser(chrome: Chrome, tmp_path: Path) -> Iterator[Browser]:
 def test_axe_finds_nothing_on_any_page(browser: Browser) -> None:
     found: list[str] = []
 
-    def look(path: str, act: Callable[[], object] = lambda: None) -> None:
-        browser.open(path)
-        act()
-        found.extend(browser.faults(path))
+    def look(*paths: str) -> None:
+        for path in paths:
+            browser.open(path)
+            found.extend(browser.faults(path))
 
-    for path in ("/", "/?q=nothing", "/items/vision/mnist", "/items/ada/hello/use", "/nowhere", "/publish"):
-        look(path)
-    look("/items/vision/mnist/use", lambda: browser.press("button[value=fill]", "valid"))
-    look("/items/ada/hello/use", lambda: (browser("#text").send_keys("x"), browser.press("button[value=check]", "error")))
-    look("/sign-in", lambda: (browser.write("#token", "x"), browser.press("main button", "not valid")))
+    look("/", "/?q=nothing", "/items/vision/mnist", "/items/ada/hello/use", "/nowhere", "/publish")
+    browser.open("/items/vision/mnist/use")
+    browser.press("button[value=fill]", "valid")
+    found.extend(browser.faults("use"))
+    browser.write("#text", "a: [")
+    browser.press("button[value=check]", "error")
+    found.extend(browser.faults("wrong job"))
+    browser.open("/sign-in")
+    browser.write("#token", "x")
+    browser.press("main button", "not valid")
+    found.extend(browser.faults("wrong token"))
     browser.sign_in("ada")
-    for path in ("/publish", "/items/vision/mnist", "/items/vision/mnist/edit", "/review"):
-        look(path)
+    look("/publish", "/items/vision/mnist", "/items/vision/mnist/edit", "/review")
     look("/items/vision/mnist/differences?from=1.0&to=1.1")
-    look("/publish", lambda: (browser.write("#text", "a: ["), browser.press("button[value=publish]", "Not published")))
+    browser.open("/publish")
+    browser.write("#text", "a: [")
+    browser.press("button[value=publish]", "Not published")
+    found.extend(browser.faults("wrong text"))
     browser.sign_in("ben")
     look("/review")
     assert not found
@@ -203,8 +228,8 @@ def test_who_has_no_right_is_told(browser: Browser) -> None:
 def test_the_policy_keeps_inline_scripts_out(browser: Browser) -> None:
     browser.open("/")
     inline = "const e = document.createElement('script'); e.text = 'window.ran = 1'; document.body.append(e)"
-    browser.chrome.execute_script(inline)  # type: ignore[no-untyped-call]
-    assert browser.chrome.execute_script("return window.ran") is None  # type: ignore[no-untyped-call]
+    browser.chrome.execute_script(inline)
+    assert browser.chrome.execute_script("return window.ran") is None
 
 
 def test_without_scripts_all_of_it_works(tmp_path: Path) -> None:

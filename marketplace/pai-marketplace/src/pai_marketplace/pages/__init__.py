@@ -1,7 +1,8 @@
 """The pages of the marketplace: HTML that works without scripts, and a few static files.
 
-`routes` has all of them, for the application of the server. What a person may do is decided by `rights` and the
-service layer, never here or in a template: pages ask them which buttons to show, and again when one is pressed.
+`routes` has all of them, for the application of the server. What a person may do is decided by `rights` and
+the service layer, never here or in a template: pages ask them which buttons to show, and again when one is
+pressed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -10,9 +10,11 @@ from pai_marketplace import people
 from pai_marketplace.errors import Forbidden, Refused
 
 VISITOR: Final = "pai_marketplace_visitor"
-"""The cookie of a browser in which nobody is signed in: its forms are bound to it as others are to a session."""
+"""The cookie of a browser in which nobody is signed in: its forms are bound to it, as to a session."""
 _MOST_FIELDS: Final = 300
-_ELSEWHERE: Final = "this form is from no page of this server, or from before you signed in; load its page again"
+_ELSEWHERE: Final = (
+    "this form is from no page of this server, or from before you signed in; load its page again"
+)
 
 
 def bound_to(request: Request, session: str) -> str:

@@ -16,7 +16,6 @@ from pai_runtime.document.problems import Problem
 
 _ABOUT: Final = ("title", "summary", "description", "tags", "visibility", "groups")
 _FIELDS: Final = ("owner", "text", "note", *_ABOUT)
-_LISTS: Final = ("tags", "groups")
 
 
 def publish_page(visit: Visit) -> Response:
@@ -71,12 +70,21 @@ def _page(visit: Visit, item: Item | None, written: Mapping[str, str]) -> Respon
 
 
 def _published(visit: Visit, item: Item | None, draft: Mapping[str, str]) -> Item:
-    texts = {name: draft[name].strip() for name in _ABOUT}
-    lists = {name: [each.strip() for each in texts[name].split(",") if each.strip()] for name in _LISTS}
-    given = {name: text for name, text in texts.items() if text or item} | lists
-    if not item and not lists["tags"]:
-        del given["tags"]  # those of the text
-    about = publishing.About(**given)
+    def text(name: str) -> str | None:
+        """Return a text; None where that of the definition is to be taken, as for a new item."""
+        return draft[name].strip() if draft[name].strip() or item else None
+
+    def words(name: str) -> list[str]:
+        return [each.strip() for each in draft[name].split(",") if each.strip()]
+
+    about = publishing.About(
+        title=text("title"),
+        summary=text("summary"),
+        description=text("description"),
+        visibility=text("visibility"),
+        groups=words("groups"),
+        tags=words("tags") if item or words("tags") else None,
+    )
     published = publishing.publish(
         visit.session,
         visit.viewer,

@@ -45,7 +45,7 @@ def fields(definition: Definition, texts: Mapping[str, str]) -> Sequence[Field]:
 
 
 def job_text(definition: Definition, reference: str, filled_in: Sequence[Field]) -> str:
-    """Return a job that uses the definition, with those values that are right, and comments about the others."""
+    """Return a job that uses the definition, with those values that are right, and comments on others."""
     given = {
         field.name: as_written(_value(field.type, field.text))
         for field in filled_in

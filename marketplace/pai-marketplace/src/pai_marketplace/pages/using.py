@@ -1,4 +1,4 @@
-"""The page that makes a job of an item: a form of its variables, and a text to change, check and take away."""
+"""The page that makes a job of an item: a form of its variables, and a text to change and take away."""
 
 from typing import Final
 
