@@ -53,6 +53,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "openssl": "openssl",
     "perl": "shasum",
     "podman": "podman",
+    "postgresql": "/usr/lib/postgresql/*/bin/initdb",
     "python3-torch": "/usr/lib/python3/dist-packages/torch",
     "runc": "runc",
     "strace": "strace",

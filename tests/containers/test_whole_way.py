@@ -5,7 +5,9 @@ and all that happens in the pods are real.
 """
 
 import json
+import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,7 @@ from tests.containers.volumes import Image
 from tests.kubernetes.api_server import ApiServer
 from tests.small_cluster import write_profiles
 from tests.support import PROGRAM, ROOT, callback, job, until, write_job
+from tests.test_documentation import blocks
 from tests.typed_terminal import Terminal
 
 pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
@@ -40,6 +43,7 @@ class Lab:
         self.server, self.played, self.folder = server, played, folder
         self._closing = closing
         self.printed: list[str] = []
+        self.profile: Mapping[str, Any] = {}
 
     def start(self, *args: str | Path) -> subprocess.Popen[str]:
         """A command that goes on, and is killed at the end, or with this process."""
@@ -113,7 +117,9 @@ def lab(
         write_profiles(tmp_path / "config", f"  lab: {json.dumps(profile)}\n")
         for name, value in {"XDG_CONFIG_HOME": str(tmp_path / "config"), "LOGNAME": "ada"}.items():
             monkeypatch.setenv(name, value)
-        yield Lab(server, played, tmp_path, closing)
+        made = Lab(server, played, tmp_path, closing)
+        made.profile = profile
+        yield made
 
 
 def check_no_secret(lab: Lab, secret: str) -> None:
@@ -417,3 +423,44 @@ def test_why_tasks_do_not_start_is_shown(lab: Lab) -> None:
     assert lab.run("stop", name, "--on", "lab").returncode == 0
     assert lab.end(process).returncode == 130
     assert lab.run("rm", name, "--on", "lab").returncode == 0
+
+
+def test_the_tutorial_does_on_a_cluster_what_it_says(lab: Lab) -> None:
+    """Its commands, and that code too large for ConfigMaps comes to the same pods by a storage."""
+    document = ROOT / "docs" / "tutorial.md"
+    for block in blocks(document):
+        if block.file in ("code/train.py", "job.yaml"):
+            (lab.folder / block.file).parent.mkdir(exist_ok=True)
+            (lab.folder / block.file).write_text(block.text, "utf-8")
+    (lab.folder / "secrets.yaml").write_text(f"team: {SECRET}\n", "utf-8")
+    for name in ("results", "codes"):
+        (lab.folder / name).mkdir()
+        (lab.folder / name).chmod(0o777)
+    profile = {
+        **lab.profile,
+        "storages": {name: {"hostPath": str(lab.folder / name)} for name in ("results", "codes")},
+        "code": {"storage": "codes", "mountedAt": str(lab.folder / "codes")},
+    }
+    write_profiles(lab.folder / "config", f"  lab: {json.dumps(profile)}\n")
+    told = next(block for block in blocks(document) if "--all" in block.text and block.language == "sh")
+    validate, run, logs, failing, everywhere = (
+        shlex.split(line, comments=True)[1:] for line in told.text.splitlines()
+    )
+    done = lab.run(*validate)
+    assert done.returncode == 0, done.stderr
+    done = lab.run(*run)
+    assert done.returncode == 0, done.stderr
+    assert (lab.folder / "results" / "slope.txt").read_text("utf-8") == "2.68\n"
+    assert "peak of memory, and CPU time: worker/0 " in done.stderr
+    assert lab.run(*logs).stdout.endswith("distance = 2.68 * speed\n")
+    assert list((lab.folder / "codes").iterdir()) == []
+    (lab.folder / "code" / "model.bin").write_bytes(os.urandom(9 << 20))
+    end = failing.index("||")
+    failing, then = failing[:end], failing[end + 2 :]
+    done = lab.run(*failing)
+    assert done.returncode == 1, done.stderr
+    assert "the fit diverges" in lab.run(*then).stdout
+    (stored,) = (lab.folder / "codes" / "pai-code").iterdir()
+    assert stored.stat().st_size > 9 << 20
+    assert lab.run(*everywhere).stdout.count("cars-") == 2
+    check_no_secret(lab, SECRET)

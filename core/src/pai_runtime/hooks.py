@@ -11,7 +11,7 @@ A hook declares only the arguments that it needs.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -134,27 +134,28 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
 
 
 @hookspec
-def pai_task_succeeds(use: Use, task: Task) -> None:
+def pai_task_succeeds(use: Use, task: Task, record: Mapping[str, Any]) -> None:
     """Run Python in the task's container after a command that ended with exit code 0.
 
     It runs after the use's own scripts for that event, in a process of its own, with the environment of the
-    steps.
+    steps. `record` is the exit record so far, as in the reference: masked, and of at most 4 KB.
     """
 
 
 @hookspec
-def pai_task_fails(use: Use, task: Task) -> None:
+def pai_task_fails(use: Use, task: Task, record: Mapping[str, Any]) -> None:
     """Run Python in the task's container after a setup or a command that failed.
 
     A command that timed out has failed too. It runs in a process of its own, with the environment of the
-    steps.
+    steps. `record` is as for `pai_task_succeeds`; what explains the failure is in it.
     """
 
 
 @hookspec
-def pai_task_exits(use: Use, task: Task) -> None:
+def pai_task_exits(use: Use, task: Task, record: Mapping[str, Any]) -> None:
     """Run Python in the task's container at the end of the task, however it ended.
 
     It runs after the hooks and scripts for success or failure, in a process of its own, with the environment
-    of the steps. It runs for a task that is cancelled or times out too.
+    of the steps. It runs for a task that is cancelled or times out too. `record` is as for
+    `pai_task_succeeds`.
     """

@@ -1,17 +1,17 @@
 """Items and their versions, through the functions that pages and APIs are made of."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
 
-from pai_marketplace import items, people, publishing
+from pai_marketplace import items, publishing
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Conflict, Forbidden, Invalid, NotFound, NotSignedIn
 from pai_marketplace.publishing import About, Publication, Published
 from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import ANYBODY, Viewer
+from tests.running_marketplace import add_people, definition
 
 ALICE = Viewer("alice", frozenset({"team"}), can_write=True)
 BOB = Viewer("bob", can_write=True)
@@ -20,29 +20,10 @@ ADMIN = Viewer("root", is_admin=True, can_write=True)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path}/market.db")
-    database.upgrade()
-    with database.writing() as session:
-        for name in ("alice", "bob", "carol", "root"):
-            people.add_account(session, name)
-        people.add_account(session, "team", group=True)
-        people.add_account(session, "others", group=True)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def session(database: Database) -> Iterator[Session]:
+    add_people(database)
     with database.writing() as session:
         yield session
-
-
-def content(name: str = "mnist", version: str = "1.0", command: str = "echo hi", more: str = "") -> str:
-    return (
-        f"name: {name}\ntype: data\nversion: '{version}'\nplugin: cmd\nplugin_params:\n"
-        f"  callbacks: [{{event: taskStarts, commands: ['{command}']}}]\n{more}"
-    )
 
 
 def publish(
@@ -60,21 +41,21 @@ def publish(
 
 
 def test_a_version_never_changes(session: Session) -> None:
-    first = publish(session, content())
-    assert (first.is_new, publish(session, content()).is_new) == (True, False)
+    first = publish(session, definition())
+    assert (first.is_new, publish(session, definition()).is_new) == (True, False)
     with pytest.raises(Conflict):
-        publish(session, content(command="echo ho"))
-    publish(session, content(version="1.1"))
+        publish(session, definition(command="echo ho"))
+    publish(session, definition(version="1.1"))
     assert [each.version for each in items.versions(session, ANYBODY, first.item)] == ["1.1", "1.0"]
-    assert items.content(session, items.version(session, ANYBODY, first.item, "1.0")) == content()
+    assert items.content(session, items.version(session, ANYBODY, first.item, "1.0")) == definition()
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (content().replace("type: data\n", ""), "missing-field"),
-        (content(version="1/0"), "wrong-version"),
-        (content(more="template_variables: [{name: a, default: '{{ b }}'}]\n"), "wrong-template"),
+        (definition().replace("type: data\n", ""), "missing-field"),
+        (definition(version="1/0"), "wrong-version"),
+        (definition(more="template_variables: [{name: a, default: '{{ b }}'}]\n"), "wrong-template"),
         ("type: job\nname: x\n", "missing-field"),
         ("- [", "unclosed-bracket"),
     ],
@@ -86,11 +67,11 @@ def test_what_is_invalid_is_refused_with_its_problems(session: Session, text: st
 
 
 def test_nobody_publishes_under_the_name_of_another(session: Session) -> None:
-    assert publish(session, content(), owner="team").item.full_name == "team/mnist"
+    assert publish(session, definition(), owner="team").item.full_name == "team/mnist"
     for viewer, refused in ((BOB, Forbidden), (ANYBODY, NotSignedIn)):
         with pytest.raises(refused):
-            publish(session, content(), viewer, "team")
-    assert publish(session, content(), BOB).item.full_name == "bob/mnist"
+            publish(session, definition(), viewer, "team")
+    assert publish(session, definition(), BOB).item.full_name == "bob/mnist"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +83,7 @@ def test_nobody_publishes_under_the_name_of_another(session: Session) -> None:
     ],
 )
 def test_an_item_is_for_those_who_may_see_it(session: Session, about: About, seen_by: set[str]) -> None:
-    publish(session, content(), about=about)
+    publish(session, definition(), about=about)
     member = Viewer("member", frozenset({"others"}))
     for viewer in (ANYBODY, ALICE, BOB, ADMIN, *([member] if "member" in seen_by else [])):
         found = items.search(session, viewer, items.Search(words="mnist")).items
@@ -113,13 +94,13 @@ def test_an_item_is_for_those_who_may_see_it(session: Session, about: About, see
 
 
 def test_where_there_is_a_review_others_see_what_a_reviewer_approves(session: Session) -> None:
-    item = publish(session, content(), review=True).item
+    item = publish(session, definition(), review=True).item
     assert not items.search(session, BOB, items.Search()).items
     for viewer in (ALICE, BOB, Viewer("alice", is_reviewer=True, can_write=True)):
         with pytest.raises(Forbidden):
             publishing.review(session, viewer, item, items.version(session, ALICE, item), "approved")
     publishing.review(session, CAROL, item, items.version(session, CAROL, item), "approved")
-    second = publish(session, content(version="2.0"), review=True).version
+    second = publish(session, definition(version="2.0"), review=True).version
     assert (item.latest, second.status) == ("1.0", "pending")
     assert [each.version for each in items.versions(session, BOB, item)] == ["1.0"]
     publishing.review(session, CAROL, item, second, "rejected", "no")
@@ -127,34 +108,34 @@ def test_where_there_is_a_review_others_see_what_a_reviewer_approves(session: Se
 
 
 def test_what_is_official_is_changed_by_admins_only(session: Session) -> None:
-    item = publish(session, content()).item
+    item = publish(session, definition()).item
     with pytest.raises(Forbidden):
         publishing.make_official(session, ALICE, item, official=True)
     publishing.make_official(session, ADMIN, item, official=True)
     with pytest.raises(Forbidden):
-        publish(session, content(version="2.0"))
-    publish(session, content(version="2.0"), ADMIN, "alice")
+        publish(session, definition(version="2.0"))
+    publish(session, definition(version="2.0"), ADMIN, "alice")
 
 
 def test_a_name_is_not_given_again(session: Session) -> None:
-    item = publish(session, content()).item
+    item = publish(session, definition()).item
     publishing.withdraw(session, ALICE, item)
     with pytest.raises(NotFound):
         items.get(session, ALICE, "alice", "mnist")
     with pytest.raises(Conflict):
-        publish(session, content(version="2.0"))
+        publish(session, definition(version="2.0"))
 
 
 def test_what_requires_what(session: Session) -> None:
-    base = publish(session, content("base")).item
-    other = publish(session, content(more="require: [base, 'marketplace://data/alice/base@1.0']\n"))
+    base = publish(session, definition("base")).item
+    other = publish(session, definition(more="require: [base, 'marketplace://data/alice/base@1.0']\n"))
     found = items.requires(session, ANYBODY, other.version)
     assert [each.item for each in found] == [base, base]
     assert items.required_by(session, ANYBODY, base) == [other.item]
 
 
 def test_a_deprecated_item_names_what_replaces_it(session: Session) -> None:
-    old, _ = publish(session, content("old")).item, publish(session, content("new"))
+    old, _ = publish(session, definition("old")).item, publish(session, definition("new"))
     with pytest.raises(Invalid):
         publishing.deprecate(session, ALICE, old, replaced_by="alice/none")
     publishing.deprecate(session, ALICE, old, replaced_by="alice/new")
@@ -162,7 +143,7 @@ def test_a_deprecated_item_names_what_replaces_it(session: Session) -> None:
 
 
 def test_a_star_counts_once(session: Session) -> None:
-    item = publish(session, content()).item
+    item = publish(session, definition()).item
     for viewer in (BOB, BOB, CAROL):
         publishing.star(session, viewer, item)
     assert item.stars == 2

@@ -65,12 +65,16 @@ def main() -> None:
     with os.fdopen(SCRIPT_FD, "rb") as stream:
         given = loads(stream.read())
     _set_environment(given["environment"])
-    record = from_json(UseRecord, given["use"])
+    used = from_json(UseRecord, given["use"])
     try:
-        plugin = _find(record)
-        arguments = {"use": _use(record, given["secrets"]), "task": _task(given["task"])}
+        plugin = _find(used)
+        arguments = {"use": _use(used, given["secrets"]), "task": _task(given["task"])}
         if given["failure"]:
             arguments["failure"] = _failure(given)
+        if given["record"]:
+            from pai_runtime.task.exit_record import parse_exit_record  # noqa: PLC0415 - only at the end
+
+            arguments["record"] = parse_exit_record(given["record"])
         with stdout_is_stderr():
             refuse(given["refused"])
             register_when_needed(_plugin_codes)  # one plugin may import another
@@ -81,7 +85,7 @@ def main() -> None:
             if "failure" in arguments and answer is not None:
                 _leave(answer, plugin)
     except (_NotTheSame, PluginError) as error:
-        sys.exit(f"use {record.name} ({record.source}): {error}")
+        sys.exit(f"use {used.name} ({used.source}): {error}")
 
 
 def _find(record: UseRecord) -> _Plugin:

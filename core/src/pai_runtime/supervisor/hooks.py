@@ -30,11 +30,13 @@ def hook_program(
     environment: Mapping[str, str],
     files: Mapping[str, int],
     failure: Mapping[str, Any] | None = None,
+    record: str | None = None,
 ) -> Program:
     """Return the program that calls a step's hook; `files` to write to are keyed by their variables.
 
     Its standard input is a JSON object with all that it has to know: nothing is read from the task's folder,
-    which the task can write. `failure` is for the hook that explains failures. Raises `CannotStart`.
+    which the task can write. `failure` is for the hook that explains failures, and
+    `record`, the exit record so far, for those that run at the end. Raises `CannotStart`.
     """
     if not task.options.hook_argv:
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
@@ -47,7 +49,7 @@ def hook_program(
         own["TZ"] = OWN_VARIABLES["TZ"]
     if task.options.certificates and "SSL_CERT_DIR" not in own:
         own.setdefault("SSL_CERT_FILE", task.options.certificates)
-    given = {**_given(task, step), "environment": environment, "failure": failure}
+    given = {**_given(task, step), "environment": environment, "failure": failure, "record": record}
     argv = [*task.options.hook_argv, str(step.hook)]
     return Program(argv, own, dumps(given).encode(), tuple(files.values()))
 

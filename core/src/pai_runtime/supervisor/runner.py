@@ -201,7 +201,8 @@ class TaskRunner:
             environment |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         files = {"PAI_ENV": self._environment.settings_fd}
         if step.hook is not None:
-            return hook_program(self._task, step, environment, files)
+            record = self._record(result) if result else None
+            return hook_program(self._task, step, environment, files, record=record)
         argv = self._environment.shell.step(
             use.name, files, self._environment.exported_fd, stop_at_error=step.failure_policy == "fail"
         )

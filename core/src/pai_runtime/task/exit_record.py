@@ -114,7 +114,7 @@ def termination_message(record: str) -> str:
 def read_exit_record(folder: Folder) -> dict[str, Any]:
     """Read the exit record in the directory of a task; empty if it is missing or invalid."""
     try:
-        return _read(folder.read(RECORD, _MOST_READ).decode())
+        return parse_exit_record(folder.read(RECORD, _MOST_READ).decode())
     except (OSError, ValueError):
         return {}
 
@@ -128,10 +128,11 @@ def read_termination_message(message: str) -> dict[str, Any]:
     _, start, rest = message[:_MOST_READ].rpartition(_START)
     record, end, _ = rest.partition(_END)
     whole = record if end else record[: record.rfind("\n") + 1]
-    return _read(whole) if start else {}
+    return parse_exit_record(whole) if start else {}
 
 
-def _read(text: str) -> dict[str, Any]:
+def parse_exit_record(text: str) -> dict[str, Any]:
+    """Parse the output of `exit_record`; empty if it is invalid."""
     record: dict[str, Any] = {}
     try:
         for line in text.splitlines():

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from pai_definitions.configuration import SourceSettings
 from pai_definitions.folder import FolderSource
+from pai_definitions.index import SUFFIX, IndexSource
 from pai_definitions.model import DefinitionSource
 from pai_definitions.server import MarketplaceSource
 from pai_definitions.single_file import FileSource, UrlSource
@@ -33,7 +34,7 @@ def open_sources(
     web = Web(fetcher, tokens, kept)
     embedded = FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED)
     opened = [_source(each, web) for each in settings]
-    published = [source for source in opened if isinstance(source, MarketplaceSource)]
+    published = [source for source in opened if isinstance(source, (IndexSource, MarketplaceSource))]
     return [*(source for source in opened if source not in published), embedded, *published], web
 
 
@@ -44,9 +45,16 @@ def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
         return FileSource(settings.name, Path(settings.place))
     if settings.kind == "url":
         return UrlSource(settings.name, settings.place, web)
+    if _is_index(settings):
+        return IndexSource(settings.name, settings.place, web, settings.authors)
     return MarketplaceSource(settings.name, settings.place, web, settings.authors)
 
 
 def _below(settings: SourceSettings) -> str:
     """Return the URL below which a source's token is sent: the server, or the directory of a file."""
-    return urljoin(settings.place, ".") if settings.kind == "url" else settings.place
+    is_file = settings.kind == "url" or _is_index(settings)
+    return urljoin(settings.place, ".") if is_file else settings.place
+
+
+def _is_index(settings: SourceSettings) -> bool:
+    return settings.kind == "marketplace" and urlsplit(settings.place).path.endswith(SUFFIX)

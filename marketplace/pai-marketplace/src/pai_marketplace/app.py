@@ -8,16 +8,19 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from pai_marketplace import own_api, pages
+from pai_marketplace import openpai_api, own_api, pages
 from pai_marketplace.database import Database
 from pai_marketplace.exchange import Exchange, endpoint
+from pai_marketplace.metrics import Metrics
 from pai_marketplace.middleware import Outside
 from pai_marketplace.settings import Settings
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def make_app(settings: Settings) -> Starlette:
     """Return the application on a database, whose schema is brought up to date as it starts."""
-    database = Database(settings.database)
+    database, metrics = Database(settings.database), Metrics()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -26,17 +29,19 @@ def make_app(settings: Settings) -> Starlette:
         database.close()
 
     app = Starlette(
-        routes=_routes(),
-        middleware=[Middleware(Outside, settings=settings)],
+        routes=_routes(metrics),
+        middleware=[Middleware(Outside, settings=settings, metrics=metrics)],
         lifespan=lifespan,
     )
     app.state.database, app.state.settings = database, settings
     return app
 
 
-def _routes() -> list[BaseRoute]:
+def _routes(metrics: Metrics) -> list[BaseRoute]:
     return [
         Route("/health", endpoint(_health)),
+        Route("/metrics", endpoint(lambda _: Response(metrics.text(), media_type=_PROMETHEUS))),
+        *openpai_api.routes(),
         *own_api.routes(),
         *pages.routes(),
     ]

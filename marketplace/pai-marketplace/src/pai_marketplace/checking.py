@@ -76,11 +76,12 @@ def check_content(session: Session, viewer: Viewer, text: str, name: str = "") -
 
 
 def is_job(text: str) -> bool:
-    """Whether a text is a job, and no definition."""
-    return (
-        re.search(r"""^["']?(type["']?\s*:\s*["']?job\b|taskRoles["']?\s*:)""", text, re.MULTILINE)
-        is not None
-    )
+    """Whether a text is a job, and no definition; templates of definitions need not be YAML."""
+    try:
+        data = parse_document(text, _FILE).data
+    except InvalidInput:
+        return re.search(r"^(type\s*:\s*job\b|taskRoles\s*:)", text, re.MULTILINE) is not None
+    return isinstance(data, dict) and (data.get("type") == "job" or "taskRoles" in data)
 
 
 def read_definition(text: str, name: str = "") -> Definition:

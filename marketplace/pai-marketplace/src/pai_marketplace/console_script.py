@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pai_marketplace import people
+from pai_marketplace.backup import backup, restore
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Refused
 from pai_marketplace.settings import Settings
-from pai_runtime.command.output import say, write_lines
-from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_runtime.command.output import report, say, write_lines
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 
 DATABASE = "PAI_MARKETPLACE_DATABASE"
 """The variable with the URL of the database, which may hold a password: it is no argument."""
@@ -41,7 +42,33 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--no-anonymous", action="store_true", help="only users may read")
     serve.add_argument("--secure-cookies", action="store_true", help="it is reached by HTTPS only")
     serve.add_argument("--trusted-proxies", default="", help="addresses whose X-Forwarded-For is believed")
+    serve.add_argument("--reads-per-minute", type=int, default=Settings.reads_per_minute, metavar="N")
+    serve.add_argument("--writes-per-minute", type=int, default=Settings.writes_per_minute, metavar="N")
     serve.set_defaults(main=_serve)
+    _add_accounts(commands)
+    _add_exchange(commands)
+    return parser
+
+
+def _add_exchange(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    export = commands.add_parser("export", help="write what everybody may read to files for any web server")
+    export.add_argument("folder", type=Path)
+    export.add_argument("--definitions", action="store_true", help="OWNER/NAME.yaml instead, as for git")
+    export.set_defaults(main=_export)
+    sync = commands.add_parser("sync", help="publish the definitions in a folder or a git repository")
+    sync.add_argument("place", help="a directory, or the URL of a git repository")
+    sync.add_argument("--owner", default="", help="whose they become (default: as their directory is called)")
+    sync.add_argument(
+        "--review", action="store_true", help="others see a version once a reviewer approves it"
+    )
+    sync.set_defaults(main=_sync)
+    for name, function in (("backup", backup), ("restore", restore)):
+        command = commands.add_parser(name, help=f"{name} the whole database, of either kind")
+        command.add_argument("file", type=Path)
+        command.set_defaults(main=_backup, function=function)
+
+
+def _add_accounts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     user = commands.add_parser("user", help="add a user").add_subparsers(metavar="ACTION", required=True)
     add = user.add_parser("add")
     add.add_argument("name")
@@ -77,7 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     revoke = token.add_parser("revoke")
     revoke.add_argument("id")
     revoke.set_defaults(main=_revoke)
-    return parser
 
 
 def database_url() -> str:
@@ -107,6 +133,8 @@ def _serve(args: argparse.Namespace) -> int:
         anonymous=not args.no_anonymous,
         secure_cookies=args.secure_cookies,
         trusted_proxies=args.trusted_proxies,
+        reads_per_minute=args.reads_per_minute,
+        writes_per_minute=args.writes_per_minute,
     )
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.__stderr__)
     LOG.setLevel(logging.INFO)
@@ -157,4 +185,26 @@ def _list_tokens(args: argparse.Namespace) -> int:
 def _revoke(args: argparse.Namespace) -> int:
     with opened().writing() as session:
         people.revoke(session, args.id)
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pai_marketplace.export import export, export_definitions  # noqa: PLC0415 - as above
+
+    written = (export_definitions if args.definitions else export)(opened(), args.folder)
+    write_lines([f"{written} items in {args.folder}"])
+    return 0
+
+
+def _sync(args: argparse.Namespace) -> int:
+    from pai_marketplace.sync import sync  # noqa: PLC0415 - as above
+
+    done = sync(opened(), Settings(database_url(), review=args.review), args.place, args.owner)
+    report(*done.problems)
+    write_lines([f"{done.new} published, {done.same} as before, {len(done.problems)} refused"])
+    return INVALID if done.problems else 0
+
+
+def _backup(args: argparse.Namespace) -> int:
+    write_lines([f"{args.function(opened(), args.file)} rows"])
     return 0

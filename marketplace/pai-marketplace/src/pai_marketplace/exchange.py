@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
@@ -142,16 +143,20 @@ def _handled(handler: Handler, request: Request, body: bytes) -> Response:
     settings: Settings = request.app.state.settings
     with database.reading() as session:
         viewer, secret = who(session, request, settings)
-    if request.method not in _SAFE and not is_form(request.headers):
-        check_csrf(secret, request.headers.get("x-csrf-token", ""))
+    if request.method not in _SAFE:
+        check_csrf(secret, request.headers.get("x-csrf-token") or _form_field(request, body, "csrf"))
     return handler(Exchange(request, database, settings, viewer, secret, body))
 
 
-def is_form(headers: Mapping[str, str]) -> bool:
-    """Whether a request is a form, whose field ``csrf`` the pages check."""
-    return headers.get("content-type", "").startswith(
-        ("application/x-www-form-urlencoded", "multipart/form-data")
-    )
+def _form_field(request: Request, body: bytes, name: str) -> str:
+    """Return a field of a form; empty if the body is none."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return ""
+    try:
+        fields = parse_qs(body.decode(), max_num_fields=1000)
+    except ValueError:
+        return ""
+    return fields.get(name, [""])[0]
 
 
 async def read_body(request: Request) -> bytes:

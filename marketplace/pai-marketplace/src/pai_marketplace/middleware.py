@@ -1,4 +1,4 @@
-"""What every answer has, whatever made it: the headers that browsers obey, and a line in the log."""
+"""What every answer has, whatever made it: headers that browsers obey, a line in the log, limits, metrics."""
 
 import json
 import logging
@@ -7,8 +7,11 @@ from typing import Final
 from uuid import uuid4
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pai_marketplace.metrics import Metrics
+from pai_marketplace.rate_limit import RateLimit
 from pai_marketplace.settings import Settings
 
 LOG: Final = logging.getLogger("pai_marketplace")
@@ -25,12 +28,22 @@ _HEADERS: Final = {
 }
 
 
+_TOO_MANY: Final = JSONResponse(
+    {"code": "too-many-requests", "message": "too many requests from this address; try again in a minute"},
+    429,
+    {"Retry-After": "60"},
+)
+
+
 class Outside:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         self._settings = settings
+        self._metrics = metrics
+        self._reads = RateLimit(settings.reads_per_minute)
+        self._writes = RateLimit(settings.writes_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -51,10 +64,14 @@ class Outside:
                     headers["Strict-Transport-Security"] = "max-age=31536000"
             await send(message)
 
+        limit = self._reads if scope["method"] in ("GET", "HEAD", "OPTIONS") else self._writes
+        client = scope["client"][0] if scope.get("client") else ""
+        app: ASGIApp = self._app if limit.admits(client) else _TOO_MANY
         try:
-            await self._app(scope, receive, sending)
+            await app(scope, receive, sending)
         finally:
             seconds = time.perf_counter() - began
+            self._metrics.observe(scope["method"], status, seconds)
             log(
                 "request",
                 id=request_id,

@@ -156,12 +156,12 @@ def _search(given: Exchange) -> Response:
 def _publish(given: Exchange) -> Response:
     sent = given.json()
     publication = Publication(
-        owner=text(sent, "owner") or given.viewer.name,
-        content=text(sent, "content"),
-        name=text(sent, "name"),
-        version=text(sent, "version"),
-        note=text(sent, "note"),
-        about=about(sent),
+        owner=string(sent, "owner") or given.viewer.name,
+        content=string(sent, "content"),
+        name=string(sent, "name"),
+        version=string(sent, "version"),
+        note=string(sent, "note"),
+        about=about_item(sent),
     )
     with given.database.writing() as session:
         published = publishing.publish(session, given.viewer, given.settings, publication)
@@ -177,7 +177,7 @@ def _publish(given: Exchange) -> Response:
 def _edit(given: Exchange) -> Response:
     with given.database.writing() as session:
         item = _found(session, given)
-        publishing.edit(session, given.viewer, item, about(given.json()))
+        publishing.edit(session, given.viewer, item, about_item(given.json()))
         document = item_document(session, given.viewer, item)
     return JSONResponse(document)
 
@@ -206,7 +206,7 @@ def _deprecate(given: Exchange) -> Response:
     with given.database.writing() as session:
         item = _found(session, given)
         if given.request.method == "PUT":
-            replaced_by = text(given.json(), "replacedBy") if given.body else ""
+            replaced_by = string(given.json(), "replacedBy") if given.body else ""
             publishing.deprecate(session, given.viewer, item, replaced_by=replaced_by)
         else:
             publishing.undeprecate(session, given.viewer, item)
@@ -225,7 +225,7 @@ def _review(given: Exchange) -> Response:
     with given.database.writing() as session:
         item = _found(session, given)
         version = items.version(session, given.viewer, item, given.path("version"))
-        publishing.review(session, given.viewer, item, version, text(sent, "status"), text(sent, "note"))
+        publishing.review(session, given.viewer, item, version, string(sent, "status"), string(sent, "note"))
         document = version_document(item, version)
     return JSONResponse(document)
 
@@ -241,7 +241,7 @@ def _found(session: Session, given: Exchange) -> Item:
     return items.get(session, given.viewer, given.path("owner"), given.path("name"))
 
 
-def text(sent: Mapping[str, Any], field: str) -> str:
+def string(sent: Mapping[str, Any], field: str) -> str:
     """Return a field that is a string; empty if it is missing or null. Raises `Invalid`."""
     value = sent.get(field)
     if value is None:
@@ -251,11 +251,11 @@ def text(sent: Mapping[str, Any], field: str) -> str:
     return value
 
 
-def about(sent: Mapping[str, Any]) -> About:
+def about_item(sent: Mapping[str, Any]) -> About:
     """Return what a JSON object says of an item. Raises `Invalid`."""
 
-    def string(field: str) -> str | None:
-        return text(sent, field) if sent.get(field) is not None else None
+    def one(field: str) -> str | None:
+        return string(sent, field) if sent.get(field) is not None else None
 
     def strings(field: str) -> Sequence[str] | None:
         value = sent.get(field)
@@ -263,13 +263,13 @@ def about(sent: Mapping[str, Any]) -> About:
             return None
         if not isinstance(value, list):
             raise Invalid(f"expected a list of strings as {field}")
-        return [text({field: each}, field) for each in value]
+        return [string({field: each}, field) for each in value]
 
     return About(
-        title=string("title"),
-        summary=string("summary"),
-        description=string("description"),
-        visibility=string("visibility"),
+        title=one("title"),
+        summary=one("summary"),
+        description=one("description"),
+        visibility=one("visibility"),
         groups=strings("groups"),
         tags=strings("tags"),
         categories=strings("categories"),

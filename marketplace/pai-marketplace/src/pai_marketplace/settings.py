@@ -15,7 +15,7 @@ class Settings:
     """`review`: versions are seen by others only once a reviewer has approved them.
 
     `anonymous`: whoever is not signed in may read what is public. `writes_per_minute` and
-    `reads_per_minute` limit the requests of one user, or of one address. `secure_cookies`: browsers send
+    `reads_per_minute` limit the requests of one address. `secure_cookies`: browsers send
     the session over HTTPS only; off where the server is reached by plain HTTP. `trusted_proxies` are the
     addresses of the proxies whose ``X-Forwarded-For`` is believed, with commas between them.
     """

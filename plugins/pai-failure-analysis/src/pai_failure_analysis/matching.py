@@ -68,7 +68,7 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
         which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
         for which, text in ((False, user), (True, shipped))
     }
-    # Stable: the rules keep their order otherwise.
+    # An exception of the program itself comes before what its peers then said of it.
     for rule in sorted(rules, key=lambda rule: decided and _is_shipped(rule) and rule.code == OTHER_TASKS):
         search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:

@@ -53,7 +53,7 @@ def _add_arguments_of_add(parser: argparse.ArgumentParser) -> None:
         "location",
         metavar="LOCATION",
         help="a directory, a definition file, or a URL: of a definition file if it ends in .yaml or .yml, "
-        "else of a marketplace server",
+        "of the index of a marketplace if it ends in .json, else of OpenPAI's marketplace server",
     )
     parser.add_argument("--name", metavar="NAME", help="what to call it (default: after the location)")
     parser.add_argument(

@@ -32,7 +32,8 @@ def found_in(sources: Sources, name: str | None, problems: Problems) -> list[Fou
     for source in sources.chosen(name):
         for listed in _listed(source, sources, problems):
             hidden_by = first.setdefault((listed.name, listed.kind), source.name)
-            is_hidden = hidden_by != source.name and parse_reference(listed.reference).kind == "name"
+            reference = parse_reference(listed.reference)
+            is_hidden = hidden_by != source.name and reference.kind == "name" and not reference.owner
             found.append(Found(listed, source.name, hidden_by if is_hidden else ""))
     return sorted(found, key=lambda each: (each.listed.name.lower(), each.listed.name))
 
