@@ -78,7 +78,7 @@ def check_content(session: Session, viewer: Viewer, text: str, name: str = "") -
 def is_job(text: str) -> bool:
     """Whether a text is a job, and no definition; templates of definitions need not be YAML."""
     try:
-        data = parse_document(text, _FILE).data
+        data = parse_document(text, FILE).data
     except InvalidInput:
         return re.search(r"^(type\s*:\s*job\b|taskRoles\s*:)", text, re.MULTILINE) is not None
     return isinstance(data, dict) and (data.get("type") == "job" or "taskRoles" in data)
