@@ -85,8 +85,8 @@ class Market:
 
 @contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[Market]:
-    unlimited = {"reads_per_minute": 1_000_000, "writes_per_minute": 1_000_000}
-    given = Settings(f"sqlite:///{folder / 'market.db'}", **unlimited, **settings)
+    at = f"sqlite:///{folder / 'market.db'}"
+    given = Settings(at, reads_per_minute=1_000_000, writes_per_minute=1_000_000, **settings)
     database = Database(given.database)
     database.upgrade()
     with database.writing() as session:
