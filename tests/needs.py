@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ PACKAGES: Final[Mapping[str, str]] = {
     "bash-static": "bash-static",
     "binutils": "readelf",
     "busybox-static": "busybox",
+    "chromium": "chromium",
+    "chromium-driver": "chromedriver",
     "curl": "curl",
     "dash": "dash",
     "dnsmasq-base": "dnsmasq",
@@ -209,6 +212,7 @@ RIGHTS: Final[Mapping[str, Need]] = {
 """What depends on who runs the tests, and where."""
 
 _OTHER: Final[Mapping[str, Need]] = {
+    "axe": Need(lambda: find_spec("axe_selenium_python") is not None, "Python 3.12 or later"),
     "IPv6": Need(_has_ipv6, "a machine with the address ::1"),
     "libyaml": Need(lambda: hasattr(yaml, "CSafeLoader"), "a PyYAML that was built with libyaml"),
     "host name": Need(_resolves_itself, "a line with the machine's own name in /etc/hosts"),
