@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ PACKAGES: Final[Mapping[str, str]] = {
     "bash-static": "bash-static",
     "binutils": "readelf",
     "busybox-static": "busybox",
+    "chromium": "chromium",
+    "chromium-driver": "chromedriver",
     "curl": "curl",
     "dash": "dash",
     "dnsmasq-base": "dnsmasq",
@@ -89,6 +92,21 @@ try:
     open(f"/proc/{child}/environ").close()
 finally:
     os.kill(child, 9)
+"""
+
+_TRACE = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+traced = os.fork()
+if traced == 0:
+    time.sleep(100)
+tracer = os.fork()
+if tracer == 0:
+    os._exit(libc.ptrace(0x4206, traced, None, None) != 0)  # PTRACE_SEIZE
+try:
+    raise SystemExit(os.waitpid(tracer, 0)[1])
+finally:
+    os.kill(traced, 9)
 """
 
 
@@ -186,11 +204,15 @@ RIGHTS: Final[Mapping[str, Need]] = {
         f"{_PRIVILEGED}, with podman, runc, aardvark-dns, and for an ordinary user uidmap, slirp4netns and a"
         " /dev/net/tun that it may open",
     ),
+    "tracing siblings": Need(
+        lambda: _works(sys.executable, "-c", _TRACE), "kernel.yama.ptrace_scope is 0, or run them as root"
+    ),
     "ptrace": Need(lambda: _works(sys.executable, "-c", _LOOK), f"{_PRIVILEGED}, as root"),
 }
 """What depends on who runs the tests, and where."""
 
 _OTHER: Final[Mapping[str, Need]] = {
+    "axe": Need(lambda: find_spec("axe_selenium_python") is not None, "Python 3.12 or later"),
     "IPv6": Need(_has_ipv6, "a machine with the address ::1"),
     "libyaml": Need(lambda: hasattr(yaml, "CSafeLoader"), "a PyYAML that was built with libyaml"),
     "host name": Need(_resolves_itself, "a line with the machine's own name in /etc/hosts"),

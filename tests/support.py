@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -37,7 +38,11 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             folder.mkdir()
-            make(folder)
+            try:
+                make(folder)
+            except BaseException:  # the others must not take it for made
+                shutil.rmtree(folder)
+                raise
     return folder
 
 

@@ -29,8 +29,8 @@ from tools import reference
 
 _NO_JOBS = {
     path
-    for folder in ("pods", "definitions", "kubernetes")
-    for path in (ROOT / "examples" / folder).iterdir()
+    for folder in ("pods", "definitions", "kubernetes", "marketplace")
+    for path in (ROOT / "examples" / folder).rglob("*.yaml")
 }
 EXAMPLES = sorted({*(ROOT / "examples").rglob("*.yaml")} - _NO_JOBS)
 DOCUMENTS = [
@@ -321,7 +321,7 @@ def test_a_reference_that_is_out_of_step_is_told_in_one_line(
     (tmp_path / "reference.md").write_text(reference.reference() + "more\n", "utf-8")
     assert reference.main() == 1
     assert set(capsys.readouterr().err.splitlines()) == {
-        "docs/reference.md is out of date; run python tools/reference.py"
+        "reference.md is out of date; run python tools/reference.py"
     }
 
 

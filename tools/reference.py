@@ -1,6 +1,8 @@
 # ruff: noqa: SLF001 - argparse shows its arguments only in its formatted help, and that differs by version
 """Writes docs/reference.md and docs/exit-codes.md from what the program itself reads and does.
 
+And the shipped exit spec in the form that is read when a task has failed.
+
 ``--check`` only compares.
 """
 
@@ -11,7 +13,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any, Final, TypeVar, get_args
 
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
-from pai_failure_analysis.rules import shipped_rules
+from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.cli.plugin_commands import add_plugin_command
 from pai_runtime.document.problems import Problems
@@ -40,6 +42,7 @@ from pai_runtime.task.vocabulary import Outcome, Phase
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
 EXIT_CODES: Final = ROOT / "docs" / "exit-codes.md"
+SPEC: Final = ROOT / "plugins" / "pai-failure-analysis" / "src" / "pai_failure_analysis" / COMPILED
 EXAMPLE: Final = ROOT / "examples" / "roles.yaml"
 
 Schema = Mapping[str, Any]
@@ -222,11 +225,18 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit with 1 if one of them is out of date")
     check = parser.parse_args().check
     status = 0
-    for target, text in ((TARGET, reference()), (EXIT_CODES, exit_codes())):
+    # First what the others are made of.
+    written: Sequence[tuple[Path, Callable[[], str]]] = (
+        (SPEC, lambda: compiled(shipped_entries())),
+        (TARGET, reference),
+        (EXIT_CODES, exit_codes),
+    )
+    for target, made in written:
+        text = made()
         if not check:
             target.write_text(text, "utf-8")
         elif not target.exists() or target.read_text("utf-8") != text:
-            sys.stderr.write(f"docs/{target.name} is out of date; run python tools/reference.py\n")
+            sys.stderr.write(f"{target.name} is out of date; run python tools/reference.py\n")
             status = 1
     return status
 

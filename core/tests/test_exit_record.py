@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import jsonschema
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +19,10 @@ from pai_runtime.task.exit_record import (
 )
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.outcome import CallbackFailure, Result
+from tests.support import validator
 from tests.task_harness import plan, run_task, use
 
+_OF_RECORDS = validator("pai_runtime.task", "exit-record.schema.json")
 _ANY = st.text(st.characters(), max_size=3000) | st.text('\0\x7f"\\\n\ufeff\U0001f600', max_size=6000)
 
 
@@ -83,7 +84,7 @@ def test_a_record_is_whole_valid_and_within_bounds(
     assert set(record["errorLogs"]) == {"user", "platform"}
     assert record.get("callbackFailureCount", 0) == failures >= len(record.get("callbackFailures", []))
     assert parse_document(text, "exit.yaml").data == record, "who sums up a job reads it too"
-    jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
+    _OF_RECORDS.validate(record)
 
 
 def test_every_key_of_its_schema_is_one_that_a_record_has() -> None:

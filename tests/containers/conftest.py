@@ -20,9 +20,9 @@ MAKERS: dict[str, Callable[[Path], None]] = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}/"
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.needs("root", "mounts", "runc", "busybox-static", "bash-static"))
 
 

@@ -190,9 +190,7 @@ def test_all_bytes_and_a_line_of_a_megabyte_can_be_searched() -> None:
 def test_the_shipped_rules_have_no_fault() -> None:
     rules, found = read_rules(shipped_entries(), "exit-spec.yaml")
     assert not found
-    assert [(rule.code, rule.phrase) for rule in rules] == [
-        (rule.code, rule.phrase) for rule in shipped_rules()
-    ]
+    assert rules == shipped_rules(), "exit-spec.json is made of it by tools/reference.py"
 
 
 PLATFORMS: dict[str, Any] = {"exitCode": None, "userLogRegex": "dropout", "gpuInfo": {}}

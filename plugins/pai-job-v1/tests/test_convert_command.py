@@ -34,9 +34,9 @@ def meaning(path: Path) -> list[dict[str, Any]]:
             return {k: without_places(each) for k, each in value.items() if k not in ("source", "warnings")}
         return [without_places(each) for each in value] if isinstance(value, (list, tuple)) else value
 
-    found: list[dict[str, Any]] = [without_places(plan.to_json()) for plan in planned(path).values()]
-    assert all("source" in str(plan.to_json()) for plan in planned(path).values())
-    return found
+    plans = [plan.to_json() for plan in planned(path).values()]
+    assert all("source" in str(plan) for plan in plans)
+    return [without_places(plan) for plan in plans]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -13,7 +13,7 @@ from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands,
 from pai_runtime.host.host import Host
 from pai_runtime.host.own_modules import import_own
 from pai_runtime.host.policies_in_force import given_host
-from pai_runtime.plugin import FailedTask, Output, UserError
+from pai_runtime.plugin import FailedTask, Output, RunningTask, UserError
 from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output
@@ -31,6 +31,7 @@ DISTRIBUTIONS: Final = {
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
     "open": "pai-runs",
+    "stacks": "pai-hang",
 }
 """The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
 
@@ -89,6 +90,17 @@ class _Output:
             for each, record in ((each, reader.exit_record(each)) for each in first)
             if each.state == "failed" or record.get("outcome") in get_args(FailedOutcome)
         ]
+
+    @staticmethod
+    def running_tasks(run: str, task: str | None = None) -> Sequence[RunningTask]:
+        try:
+            given = given_tasks("exec", [run, *filter(None, [task])])
+        except NotThere as error:
+            raise UserError(str(error)) from None
+        supervisors = ((each.name, given.reader.supervisor(each)) for each in given.tasks)
+        if found := [RunningTask(name, pid) for name, pid in supervisors if pid is not None]:
+            return found
+        raise UserError(f"no task of {' '.join(filter(None, [run, task]))} is running on this machine")
 
 
 def main(args: argparse.Namespace) -> int:

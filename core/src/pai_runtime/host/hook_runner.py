@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from pai_runtime.host.blame import PluginError, blamed, plugin_label, stdout_is_stderr
 from pai_runtime.host.code import GROUP, Code, sole
-from pai_runtime.host.metadata import Distribution, entry_points, normalized
+from pai_runtime.host.metadata import entry_points, in_directories, with_group
 from pai_runtime.host.own_modules import import_entry, refuse, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.fast_json import dumps, loads
@@ -29,7 +30,7 @@ from pai_runtime.task.record_json import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
 _ANALYZE = "hook pai_analyze"
@@ -112,30 +113,31 @@ def _installed_code(name: str) -> Code:
 
     Those in directories are found here. What else `importlib_metadata` may find takes longer than the hook.
     """
-    if found := list(_in_directories(name)):
+    if found := list(in_directories(name)):
         return sole(name, found)
     from pai_runtime.host.installed import installed_code  # noqa: PLC0415 - slow
 
     return installed_code(name)
 
 
-def _in_directories(name: str) -> Iterator[Distribution]:
-    for folder in dict.fromkeys(sys.path):
-        try:
-            entries = sorted(os.listdir(folder or "."))  # noqa: PTH208 - much faster
-        except OSError:  # an archive, or gone
-            continue
-        for entry in entries:
-            if entry.endswith((".dist-info", ".egg-info")) and normalized(
-                entry.partition("-")[0]
-            ) == normalized(name):
-                yield Distribution(folder, entry)
-
-
 def _plugin_codes() -> Iterable[Code]:
+    """Return the code of every installed distribution with plugins."""
+    if _only_directories():
+        return map(Code, with_group(in_directories(), GROUP))
     from pai_runtime.host.installed import plugin_codes  # noqa: PLC0415 - as above
 
     return plugin_codes()
+
+
+def _only_directories() -> bool:
+    """Return whether nothing on the search path, and no finder, has distributions but plain directories."""
+    folders = [entry or "." for entry in sys.path]
+    plain = (
+        (os.path.isdir(each) and not each.endswith(".egg")) or not os.path.exists(each)  # noqa: PTH110, PTH112 - much faster
+        for each in folders
+    )
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    return all(plain) and not any(hasattr(finder, "find_distributions") for finder in others)
 
 
 def _call(function: Any, arguments: dict[str, Any]) -> object:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import importlib_metadata
 
 from pai_runtime.host.code import GROUP, Code, sole
-from pai_runtime.host.metadata import Distribution, name_and_version, normalized, text
+from pai_runtime.host.metadata import Distribution, with_group
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Maximum size of a file in an archive, where a small one can stand for any number of bytes."""
@@ -69,18 +69,8 @@ def distributions(name: str | None = None) -> list[Distribution]:
 
 
 def distributions_with(group: str) -> Iterable[Distribution]:
-    """Yield every installed distribution that has entry points in a group.
-
-    Of two with one name, that in the first folder hides the other. Two in one folder both count and are
-    refused later, since nothing says to which of them the code belongs.
-    """
-    folders: dict[str, str] = {}
-    for distribution in distributions():
-        # Most distributions have none: look before paying for the parsing of their metadata.
-        if group in (text(distribution, "entry_points.txt") or ""):
-            name = normalized(name_and_version(distribution)[0])
-            if folders.setdefault(name, distribution.folder) == distribution.folder:
-                yield distribution
+    """Return every installed distribution that has entry points in a group; see `with_group`."""
+    return with_group(distributions(), group)
 
 
 def plugin_codes() -> Iterable[Code]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from typing import BinaryIO, Literal, TypeAlias
 
@@ -41,6 +42,36 @@ class Distribution:
     def open(self, path: str) -> BinaryIO:
         """Open the file with this path, which may be elsewhere. Raises OSError, also if it is none."""
         return open_regular(path)
+
+
+def in_directories(name: str | None = None) -> Iterator[Distribution]:
+    """Yield every distribution in a directory on the search path, or those of a name."""
+    wanted = normalized(name) if name else None
+    for folder in dict.fromkeys(sys.path):
+        try:
+            entries = sorted(os.listdir(folder or "."))  # noqa: PTH208 - much faster
+        except OSError:  # an archive, or gone
+            continue
+        for entry in entries:
+            if entry.lower().endswith((".dist-info", ".egg-info")) and (
+                wanted is None or normalized(entry.partition("-")[0]) == wanted
+            ):
+                yield Distribution(folder, entry)
+
+
+def with_group(distributions: Iterable[Distribution], group: str) -> Iterator[Distribution]:
+    """Yield those that have entry points in a group.
+
+    Of two with one name, that in the first folder hides the other. Two in one folder both count and are
+    refused later, since nothing says to which of them the code belongs.
+    """
+    folders: dict[str, str] = {}
+    for distribution in distributions:
+        # Most distributions have none: look before paying for the parsing of their metadata.
+        if group in (text(distribution, "entry_points.txt") or ""):
+            name = normalized(name_and_version(distribution)[0])
+            if folders.setdefault(name, distribution.folder) == distribution.folder:
+                yield distribution
 
 
 def normalized(name: str) -> str:

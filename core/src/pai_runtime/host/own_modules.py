@@ -90,7 +90,12 @@ class _OwnModules:
         self.refused: frozenset[str] = frozenset()
 
     def add(self, code: Code) -> None:
-        for top in code.tops:
+        others, self.others = self.others, None  # where an editable one is, is no import
+        try:
+            tops = code.tops
+        finally:
+            self.others = others
+        for top in tops:
             known = self._by_top.setdefault(top, [])
             if code not in known:
                 known.insert(0, code)

@@ -29,7 +29,7 @@ from pai_runtime.plugin.backoff import backoff, retry_after
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.errors import UserError
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
-from pai_runtime.plugin.output import FailedTask, Output, TaskLog
+from pai_runtime.plugin.output import FailedTask, Output, RunningTask, TaskLog
 from pai_runtime.plugin.peers import task_variables
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
 from pai_runtime.task.analysis import Analysis
@@ -61,6 +61,7 @@ __all__ = [
     "InitContainer",
     "Mount",
     "Output",
+    "RunningTask",
     "Service",
     "ShellStep",
     "Task",

@@ -44,6 +44,17 @@ class FailedTask:
     runtime_log: TaskLog
 
 
+@record(frozen=True)
+class RunningTask:
+    """A running task of a run on this machine, with the process id of its `supervisor`.
+
+    All processes of the task descend from that one. The task may have forged it.
+    """
+
+    name: str
+    supervisor: int
+
+
 class Output(Protocol):
     """The output of a plugin's command. Control characters in untrusted text are escaped."""
 
@@ -69,4 +80,10 @@ class Output(Protocol):
         `run` is its name in ``.pai-runs``, the path of its directory, or ``latest``; `task` such as
         ``worker/0``. With `on`, the name of an engine profile, the run is on that cluster. Raises `UserError`
         if there is no such run or task.
+        """
+
+    def running_tasks(self, run: str, task: str | None = None) -> Sequence[RunningTask]:
+        """List the running tasks of a run on this machine; or those of `task`, which may be a role.
+
+        Raises `UserError` if there is no such run or task, or none of them runs here.
         """

@@ -141,6 +141,10 @@ class RunReader(ABC):
         progress = self.progress(task)
         return progress.addresses if progress is not None else {}
 
+    def supervisor(self, task: RunTask) -> int | None:  # noqa: ARG002 - as above
+        """Return the process id on this machine of the supervisor of a task; None if it runs nowhere here."""
+        return None
+
     def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:  # noqa: ARG002 - as above
         """Return a context with a URL that leads from this machine to the address of a service of a task.
 

@@ -35,7 +35,7 @@ from pai_runtime.task.record import record, replace
 NAME: Final = re.compile("[a-zA-Z0-9_-]{1,100}")
 VERSION: Final = re.compile("[a-zA-Z0-9][a-zA-Z0-9._+-]{0,99}")
 
-_FILE: Final = "content"
+FILE: Final = "content"
 """What positions call the text that is checked."""
 _REFERENCE: Final = re.compile("marketplace://[a-zA-Z0-9_./@:+-]{1,600}")
 _MOST_REQUIRED: Final = 200
@@ -78,7 +78,7 @@ def check_content(session: Session, viewer: Viewer, text: str, name: str = "") -
 def is_job(text: str) -> bool:
     """Whether a text is a job, and no definition; templates of definitions need not be YAML."""
     try:
-        data = parse_document(text, _FILE).data
+        data = parse_document(text, FILE).data
     except InvalidInput:
         return re.search(r"^(type\s*:\s*job\b|taskRoles\s*:)", text, re.MULTILINE) is not None
     return isinstance(data, dict) and (data.get("type") == "job" or "taskRoles" in data)
@@ -86,7 +86,7 @@ def is_job(text: str) -> bool:
 
 def read_definition(text: str, name: str = "") -> Definition:
     """Return the definition in a text, the one of this name if there are several. Raises `InvalidInput`."""
-    found = read_definitions(DefinitionFile(_FILE, _FILE, _FILE, text.encode("utf-8", "surrogatepass")))
+    found = read_definitions(DefinitionFile(FILE, FILE, FILE, text.encode("utf-8", "surrogatepass")))
     named = [each for each in found if each.name == name] or found
     if len(named) > 1:
         message = f"expected one definition{f' of the name {name}' if name else ''}, found {len(named)}"
@@ -98,7 +98,7 @@ def check_job(session: Session, viewer: Viewer, text: str) -> Sequence[Problem]:
     """Return all problems of a job, as its author would see them; errors among them."""
     problems = Problems()
     with problems.caught():
-        _checked_job(session, viewer, parse_document(text, _FILE, problems), problems)
+        _checked_job(session, viewer, parse_document(text, FILE, problems), problems)
     return problems.in_order
 
 
@@ -130,7 +130,7 @@ def _definition(text: str, name: str) -> Checked:
 
 def _job(session: Session, viewer: Viewer, text: str) -> Checked:
     problems = Problems()
-    root = parse_document(text, _FILE, problems)
+    root = parse_document(text, FILE, problems)
     _checked_job(session, viewer, root, problems)
     version = _text(root, "version")
     _check_version(version, root, problems)

@@ -73,7 +73,7 @@ def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(request: Request) -> Response:
         try:
-            body = b"" if request.method in _SAFE else await _body(request)
+            body = b"" if request.method in _SAFE else await read_body(request)
             return await run_in_threadpool(_handled, handler, request, body)
         except Refused as error:
             return refusal(error)
@@ -159,7 +159,7 @@ def _form_field(request: Request, body: bytes, name: str) -> str:
     return fields.get(name, [""])[0]
 
 
-async def _body(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """Return the body of a request, within the limits of size and time."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length[:20]) > MOST_BODY:

@@ -18,6 +18,7 @@ _ORDERS: Final[Mapping[str, tuple[ColumnElement[Any] | InstrumentedAttribute[str
     "updated": (Item.updated_at.desc(), Item.owner, Item.name),
     "name": (Item.name, Item.owner),
 }
+_MOST_PENDING = 100
 ORDERS = tuple(_ORDERS)
 """By what a search may be sorted; the first is the default."""
 
@@ -105,6 +106,18 @@ def version(session: Session, viewer: Viewer, item: Item, wanted: str = "") -> V
     if found is None or not rights.may_see_version(viewer, item, found):
         raise NotFound(f"{item.full_name} has no version {wanted}, or you may not see it")
     return found
+
+
+def pending(session: Session, viewer: Viewer) -> Sequence[tuple[Item, Version]]:
+    """Return the versions that wait for the viewer's review, oldest first, and a limited number of them."""
+    query = (
+        select(Item, Version)
+        .join(Version, Version.item_id == Item.id)
+        .where(Version.status == "pending", Version.author != viewer.name, rights.visible(viewer))
+        .order_by(Version.created_at)
+        .limit(_MOST_PENDING)
+    )
+    return [(item, each) for item, each in session.execute(query) if rights.may_review(viewer, each)]
 
 
 def newest(session: Session, viewer: Viewer, of: Sequence[Item]) -> Mapping[str, tuple[Version, str]]:

@@ -62,9 +62,14 @@ def may_administer(viewer: Viewer) -> bool:
     return viewer.is_admin and viewer.can_write
 
 
+def reviews(viewer: Viewer) -> bool:
+    """Whether the viewer is one of those who review what others publish."""
+    return (viewer.is_admin or viewer.is_reviewer) and viewer.can_write
+
+
 def may_review(viewer: Viewer, version: Version) -> bool:
     """Whether the viewer may approve or reject a version; nobody does for what is his own."""
-    return (viewer.is_admin or viewer.is_reviewer) and viewer.can_write and viewer.name != version.author
+    return reviews(viewer) and viewer.name != version.author
 
 
 def may_star(viewer: Viewer) -> bool:

@@ -22,6 +22,7 @@ from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES, VARIABLES
+from pai_runtime.task.state import read_state
 
 _LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
 _TIMES = {"user": USER_LOG_TIMES.rpartition("/")[2], "runtime": None}
@@ -112,6 +113,17 @@ class LocalRunReader(RunReader):
             raise CannotEnter(f"{error.filename}: {error.strerror}") from None
         with own:
             return enter(own, argv)
+
+    def supervisor(self, task: RunTask) -> int | None:
+        """Return the process id that the ``state.json`` of a task tells while its supervisor is alive."""
+        from pai_runtime.task.session_socket import is_alive  # noqa: PLC0415 - as above
+
+        try:
+            with self._folder_of(task) as own:
+                pid = read_state(own).get("pid") if is_alive(own) else None
+        except OSError:
+            return None
+        return pid if type(pid) is int and pid > 1 else None
 
     def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:  # noqa: ARG002 - all are here
         """Return the address of a service; of this machine, since a task could write any other."""

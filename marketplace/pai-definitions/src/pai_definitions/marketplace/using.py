@@ -1,9 +1,9 @@
 """``pai-runtime marketplace use``: prints a job that uses a definition, or the job that an item is."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 
+from pai_definitions.marketplace.given_value import as_written, given_value
 from pai_definitions.marketplace.job_text import example, job_lines
 from pai_definitions.marketplace.listing import short
 from pai_definitions.marketplace.sources import given_reference, given_sources
@@ -12,7 +12,7 @@ from pai_definitions.model import WholeJob
 from pai_definitions.variables import completed
 from pai_runtime.command.output import report_problems, write_lines
 from pai_runtime.definitions import Definition, DefinitionFile, Given
-from pai_runtime.document.document import parse_document, plain_scalar
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
@@ -55,7 +55,7 @@ def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]
     problems, values = Problems(), dict[str, Value]()
     for name, text in texts.items():
         with problems.caught():
-            values[name] = _value(text, f"--var {name}")
+            values[name] = given_value(text, f"--var {name}")
     problems.check()
     given = {name: Given(each.data, each.text, each.position) for name, each in values.items()}
     asked = parse_document("{}", "--var")
@@ -64,15 +64,4 @@ def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]
             value = example(variable)
             given[variable.name] = Given(value, yaml_line(value), asked.position)
     completed(definition, given, asked)
-    return {
-        name: yaml_line(each.data) if isinstance(each.data, (str, list, dict)) else each.text
-        for name, each in values.items()
-    }
-
-
-def _value(text: str, where: str) -> Value:
-    """Parse a value as a YAML scalar; only in quotes or brackets it is parsed as a document."""
-    if text[:1] in ("'", '"', "[", "{"):
-        return parse_document(text, where)
-    value = parse_document(json.dumps(text, ensure_ascii=False), where)
-    return Value(value.node.replaced(plain_scalar(text) if text else text, text))
+    return {name: as_written(each) for name, each in values.items()}

@@ -1,0 +1,146 @@
+"""Whether a task hangs, from what has moved in it, and from where its processes are. Pure."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from pai_hang.places import Look
+from pai_hang.processes import OF_A_FILE, Process, is_named
+
+_NOISE = 200
+"""Bytes a second that processes read and write without getting anywhere, such as heartbeats of a store."""
+_IDLE = 0.05
+"""The share of one processor that a task which only waits uses at most."""
+_PATIENCE = 2
+"""How many times the longest silence that has ended by itself a further one may be."""
+
+_OPENS = ("open", "openat", "connect")
+_WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
+_SLEEPS = ("nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is seen of a command at a time: its processes, and when its output was last written to."""
+
+    time: float
+    processes: Sequence[Process]
+    output: object = None
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The ids of its processes."""
+        return frozenset(process.pid for process in self.processes)
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processors that they have used."""
+        return sum(process.cpu for process in self.processes)
+
+    @property
+    def io(self) -> int:
+        """Bytes that they have read and written."""
+        return sum(process.io or 0 for process in self.processes)
+
+
+@dataclass
+class Silence:
+    """How long nothing has moved: no output, no process that starts or ends, no I/O beyond noise.
+
+    `after` is for how many seconds that is no matter; of a task that was silent for longer before, and went
+    on, it takes twice as long as then.
+    """
+
+    after: float
+    since: Sample | None = None
+    last: Sample | None = None
+    longest: float = field(default=0)
+
+    def feed(self, sample: Sample) -> bool:
+        """Take the next sample; return whether something has moved."""
+        before, self.last = self.last, sample
+        if before is None or self.since is None:
+            self.since = sample
+            return False
+        quiet = (
+            sample.output == before.output
+            and sample.pids == before.pids
+            and sample.io - before.io <= _NOISE * (sample.time - before.time)
+        )
+        if not quiet:
+            self.longest = max(self.longest, before.time - self.since.time)
+            self.since = sample
+        return not quiet
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been."""
+        return self.last.time - self.since.time if self.last and self.since else 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is longer than it may be."""
+        return self.seconds >= max(self.after, _PATIENCE * self.longest)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the processors were idle meanwhile."""
+        if self.last is None or self.since is None:
+            return True
+        return self.last.cpu - self.since.cpu <= _IDLE * max(self.seconds, 1)
+
+
+def stuck(looks: Sequence[Look], has_listener: Callable[[int], bool]) -> list[Look]:
+    """Return the processes that wait for what people do not wait for that long.
+
+    A server waits for connections, a shell for its children, and a program that sleeps for the time; who
+    waits for a lock, or for data, is not stuck if it also listens, unless it is in a collective operation.
+    Those that wait for other tasks come last.
+    """
+    return sorted((look for look in looks if _is_stuck(look, has_listener)), key=in_collective)
+
+
+def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
+    """Return the processes that are in a collective operation, at the same line, in each of several looks.
+
+    Who waits for a GPU, or in MPI, keeps a processor busy, and so does who computes.
+    """
+    first, *later = ({look.process.pid: look for look in each} for each in looks)
+    return [
+        look
+        for pid, look in first.items()
+        if in_collective(look) and all(pid in each and each[pid].main == look.main for each in later)
+    ]
+
+
+def in_collective(look: Look) -> bool:
+    """Return whether the main thread of a process is in an operation that all tasks take part in."""
+    return look.main is not None and any(
+        part in frame.file for frame in look.main.frames for part in _COLLECTIVES
+    )
+
+
+def _is_stuck(look: Look, has_listener: Callable[[int], bool]) -> bool:
+    process = look.process
+    if process.is_stopped or process.state == "D" or in_collective(look):
+        return True
+    if look.waits_for_children:
+        return False
+    if process.call in OF_A_FILE and (is_named(process.file) or process.file.startswith("socket:")):
+        return is_named(process.file) or not has_listener(process.pid)
+    if process.call in _OPENS:
+        return True
+    if process.call in _SLEEPS:
+        return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
+    return process.call in _WAITS_FOR_OTHERS and not has_listener(process.pid)
+
+
+def below(processes: Sequence[Process], root: int) -> list[Process]:
+    """Return a process and all below it, of processes that come after their parents."""
+    pids: Collection[int] = {root}
+    found = []
+    for process in processes:
+        if process.pid in pids or process.parent in pids:
+            pids = {*pids, process.pid}
+            found.append(process)
+    return found

@@ -1,0 +1,162 @@
+"""Where the processes of tasks are, in words, grouped, and which task is elsewhere than all others. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pai_hang.processes import Process
+from pai_hang.stacks import Frame, Stacks, Thread, main_thread
+
+_WAITS_FOR_CHILDREN = ("wait4", "waitid")
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
+_WRAPPERS = ("wrapper", "wrapped", "inner", "decorate_context", "__call__")
+"""Functions between a caller and what it means to call."""
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Look:
+    """One process of a task with its stacks, at one moment."""
+
+    task: str
+    process: Process
+    stacks: Stacks
+
+    @property
+    def main(self) -> Thread | None:
+        """Its main thread; None if no stack of it is known."""
+        return main_thread(self.process, self.stacks.threads)
+
+    @property
+    def waits_for_children(self) -> bool:
+        """Whether it does nothing but wait for the processes that it has started, such as a shell."""
+        return self.process.call in _WAITS_FOR_CHILDREN and not self.process.is_stopped
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in which one or more processes are: `text` says where, `looks` which."""
+
+    text: str
+    looks: tuple[Look, ...]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that have a process here, each once."""
+        return tuple(dict.fromkeys(look.task for look in self.looks))
+
+
+def where(look: Look) -> str:
+    """Return where a process is: what it has called, and the line of the user's code that did."""
+    process, main = look.process, look.main
+    stopped = "stopped by a signal " if process.is_stopped else ""
+    call = f"{process.call} of {process.file}" if process.file else process.call
+    if main is None:
+        return f"{stopped}in {call or process.wait or 'its own code'} ({process.name})"
+    number = _own(main.frames)
+    frame = main.frames[number]
+    stopped += "holds the GIL " if main.has_gil and process.state == "S" else ""
+    inner = [each.function for each in main.frames[number + 1 :] if each.function not in _WRAPPERS]
+    called = inner[0] if inner else f"{call} in {frame.function}" if call else frame.function
+    reads = f", {call}" if inner and process.file.startswith("/") else ""
+    return f"{stopped}in {called} ({_base(frame.file)}:{frame.line}){reads}"
+
+
+def places(looks: Sequence[Look]) -> list[Place]:
+    """Return the places of processes that do more than wait for their children, the fullest first.
+
+    Two processes are in one place if their main threads have the same frames, whatever line of a library
+    they are at, and if both are stopped, or neither is.
+    """
+    of_tasks: dict[str, list[Look]] = {}
+    for look in looks:
+        of_tasks.setdefault(look.task, []).append(look)
+    kept = [look for own in of_tasks.values() for look in (_busy(own) or own[:1])]
+    found: dict[object, list[Look]] = {}
+    for look in kept:
+        found.setdefault(_key(look), []).append(look)
+    all_places = [Place(where(group[0]), tuple(group)) for group in found.values()]
+    return sorted(all_places, key=lambda place: -len(place.tasks))
+
+
+def odd_ones(found: Sequence[Place]) -> dict[str, list[Place]]:
+    """Return the tasks that are not where most others are, each with its own places; at most a third of all.
+
+    Of two tasks nobody knows which is wrong, unless a signal has stopped one of them.
+    """
+    tasks = dict.fromkeys(task for place in found for task in place.tasks)
+    common = [place for place in found if len(place.tasks) > len(tasks) / 2]
+    odd = [task for task in tasks if any(task not in place.tasks for place in common)]
+    if len(odd) > max(1, len(tasks) // 3):
+        odd = []
+    odd = odd or [look.task for place in found for look in place.looks if look.process.is_stopped]
+    if len(odd) == len(tasks):
+        return {}
+    return {task: [place for place in found if place not in common and task in place.tasks] for task in odd}
+
+
+def lines(role_looks: Sequence[Look]) -> Iterator[str]:
+    """Yield what people are told about the tasks of a role: its places, and the odd ones."""
+    found = places(role_looks)
+    for place in found:
+        yield f"{_named(place)} {place.text}"
+    reasons = dict.fromkeys(
+        f"{look.task}: no stack of process {look.process.pid} ({look.process.name}): {look.stacks.why_not}"
+        for place in found
+        for look in place.looks
+        if look.stacks.why_not and look.stacks.why_not != "no Python"
+    )
+    yield from reasons
+    for task, own in odd_ones(found).items():
+        yield f"{task} is not where the others are: {'; '.join(place.text for place in own) or 'no process'}"
+
+
+def stack_lines(look: Look) -> Iterator[str]:
+    """Yield all that is known of one process, with the frames of its threads, the innermost last."""
+    process = look.process
+    waits = f", waits in {process.wait}" if process.wait else ""
+    reads = f" of {process.file}" if process.file else ""
+    call = f", {process.call}{reads}" if process.call else ""
+    yield f"{look.task} process {process.pid} ({process.name}), state {process.state}{call}{waits}"
+    if look.stacks.why_not:
+        yield f"  no stack: {look.stacks.why_not}"
+    for thread in look.stacks.threads:
+        yield f"  thread {thread.tid}{', has the GIL' if thread.has_gil else ''}"
+        for frame in thread.frames:
+            yield f"    {frame.function} ({frame.file}:{frame.line})"
+
+
+def _busy(looks: Sequence[Look]) -> list[Look]:
+    return [look for look in looks if not look.waits_for_children]
+
+
+def _key(look: Look) -> object:
+    if look.main is None:
+        process = look.process
+        return process.is_stopped, process.name, process.call, process.file
+    return look.process.is_stopped, tuple(
+        (frame.function, _base(frame.file), None if _is_library(frame) else frame.line)
+        for frame in look.main.frames
+    )
+
+
+def _own(frames: Sequence[Frame]) -> int:
+    """Return the index of the innermost frame of the user's own code, or of the innermost one."""
+    own = [number for number, frame in enumerate(frames) if not _is_library(frame)]
+    return own[-1] if own else len(frames) - 1
+
+
+def _is_library(frame: Frame) -> bool:
+    return any(part in frame.file for part in _LIBRARIES)
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _named(place: Place) -> str:
+    tasks = place.tasks
+    many = "" if len(place.looks) == len(tasks) else f" ({len(place.looks)} processes)"
+    if len(tasks) == 1:
+        return f"{tasks[0]}{many} is"
+    listed = ", ".join(tasks[:_MOST_NAMED]) + (", …" if len(tasks) > _MOST_NAMED else "")
+    return f"{len(tasks)} tasks{many} ({listed}) are"

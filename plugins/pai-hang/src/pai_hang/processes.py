@@ -1,0 +1,153 @@
+"""What the kernel tells about the processes of a task, in ``/proc``; any of it may be missing."""
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_MOST_BYTES = 1 << 16
+
+_NUMBERS = {
+    "x86_64": {
+        "read": 0, "poll": 7, "readv": 19, "pread64": 17, "select": 23, "nanosleep": 35, "connect": 42,
+        "accept": 43, "recvfrom": 45, "recvmsg": 47, "wait4": 61, "flock": 73, "pause": 34, "futex": 202,
+        "epoll_wait": 232, "clock_nanosleep": 230, "waitid": 247, "openat": 257, "pselect6": 270,
+        "ppoll": 271, "epoll_pwait": 281, "accept4": 288, "write": 1, "fcntl": 72, "fsync": 74, "open": 2,
+        "rt_sigsuspend": 130, "rt_sigtimedwait": 128,
+    },
+    "aarch64": {
+        "read": 63, "readv": 65, "pread64": 67, "connect": 203, "accept": 202, "recvfrom": 207,
+        "recvmsg": 212, "wait4": 260, "flock": 32, "futex": 98, "clock_nanosleep": 115, "nanosleep": 101,
+        "waitid": 95, "openat": 56, "pselect6": 72, "ppoll": 73, "epoll_pwait": 22, "accept4": 242,
+        "write": 64, "fcntl": 25, "fsync": 82, "rt_sigsuspend": 133, "rt_sigtimedwait": 137,
+    },
+}  # fmt: skip
+_NAMES = {number: name for name, number in _NUMBERS.get(platform.machine(), {}).items()}
+
+_BY_KERNEL_FUNCTION = {
+    "futex": "futex", "do_wait": "wait4", "nanosleep": "nanosleep", "ep_poll": "epoll_wait",
+    "do_poll": "poll", "poll_schedule": "poll", "do_select": "select", "pipe_read": "read",
+    "wait_woken": "recvfrom", "stream_read": "recvfrom", "accept": "accept", "sigsuspend": "rt_sigsuspend",
+}  # fmt: skip
+"""System calls by part of the name of a function of the kernel (``wchan``), which Yama does not hide."""
+
+OF_A_FILE = frozenset(("read", "readv", "pread64", "write", "fsync", "flock", "fcntl"))
+"""System calls whose first argument is a descriptor, at which people look."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process at one moment.
+
+    `state` is the kernel's letter, `cpu` the seconds of processors that it and the children that it has
+    waited for have used, `io` the bytes that it has read and written by system calls, None if that is not
+    ours to read. `call` is the system call in which its main thread waits, empty if it is in none or that
+    cannot be read; `file` is what that reads or writes, and `wait` the kernel's own function (``wchan``).
+    """
+
+    pid: int
+    parent: int
+    name: str
+    state: str
+    cpu: float
+    io: int | None
+    call: str
+    file: str
+    wait: str
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in "Tt"
+
+
+def tree(root: int) -> list[Process]:
+    """Return the processes below one, parents before their children, without those that have ended."""
+    children: dict[int, list[tuple[int, str, list[str]]]] = {}
+    for pid, name, fields in _all():
+        children.setdefault(int(fields[1]), []).append((pid, name, fields))
+    found: list[Process] = []
+    waiting = [root]
+    while waiting:
+        for pid, name, fields in children.get(waiting.pop(0), ()):
+            waiting.append(pid)
+            if fields[0] not in "ZX":
+                found.append(_process(pid, name, fields))
+    return found
+
+
+def has_listener(pid: int) -> bool:
+    """Return whether a process has a TCP socket that listens."""
+    sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
+    if not sockets:
+        return False
+    for table in ("tcp", "tcp6"):
+        for line in _text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == "0A" and fields[9] in sockets:  # noqa: PLR2004 - the inode
+                return True
+    return False
+
+
+def is_named(path: str) -> bool:
+    """Return whether what a descriptor is open on is a file with a name, and no terminal or ``/dev/null``."""
+    if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
+        return False
+    return not path.endswith(" (deleted)")
+
+
+def _all() -> Iterator[tuple[int, str, list[str]]]:
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - paths cost more
+        if entry.isdecimal():
+            text = _text(f"/proc/{entry}/stat")
+            start, end = text.find("("), text.rfind(")")
+            fields = text[end + 1 :].split()
+            if len(fields) > 14:  # noqa: PLR2004 - with the times
+                yield int(entry), text[start + 1 : end], fields
+
+
+def _process(pid: int, name: str, fields: list[str]) -> Process:
+    cpu = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    call, file = _call(pid)
+    wait = _text(f"/proc/{pid}/wchan").removeprefix("0")
+    call = call or next((name for part, name in _BY_KERNEL_FUNCTION.items() if part in wait), "")
+    return Process(pid, int(fields[1]), name, fields[0], cpu, _io(pid), call, file, wait)
+
+
+def _call(pid: int) -> tuple[str, str]:
+    words = _text(f"/proc/{pid}/syscall").split()
+    if len(words) < 2 or not words[0].isdecimal():  # noqa: PLR2004 - its number and an argument
+        return "", ""
+    name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    if name not in OF_A_FILE:
+        return name, ""
+    try:
+        return name, os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")  # noqa: PTH115 - may be no path
+    except OSError:
+        return name, ""
+
+
+def _io(pid: int) -> int | None:
+    lines = _text(f"/proc/{pid}/io").splitlines()
+    return sum(int(line.split()[1]) for line in lines[:2]) if len(lines) > 1 else None
+
+
+def _links(pid: int) -> Iterator[str]:
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - as above
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 - as above
+        except OSError:
+            continue
+
+
+def _text(path: str) -> str:
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""

@@ -1,0 +1,177 @@
+"""The Python stacks of processes, read by pystack in processes of their own, which may crash or never end."""
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pai_hang.processes import Process
+
+TIMEOUT = 10.0
+"""Seconds that the stacks of one process may take."""
+
+_MOST_BYTES = 1 << 20
+_MOST_FRAMES = 200
+_MOST_THREADS = 500
+_MOST_TEXT = 300
+_STARTS_OF_THREADS = ("_bootstrap", "__bootstrap")
+_STANDS_STILL = "TtD"
+"""States of processes that need no stop to be read; to wait for that of one in ``D`` may take for ever."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call of a Python function: its name, and the file and line where it is."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock."""
+
+    tid: int
+    frames: tuple[Frame, ...]
+    has_gil: bool = False
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The stacks of a process: its threads, or why there are none."""
+
+    threads: tuple[Thread, ...] = field(default_factory=tuple)
+    why_not: str = ""
+
+
+def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, Stacks]:
+    """Return the stacks of processes by their ids, several at once; each stands still while it is read."""
+    import pystack.engine  # noqa: F401, PLC0415 - once, before the forks
+
+    waiting, found = list(processes), {}
+    running: dict[int, tuple[int, int, float, bytes]] = {}
+    poll = select.poll()
+    most = max(2, os.cpu_count() or 1)
+    while waiting or running:
+        while waiting and len(running) < most:
+            process = waiting.pop(0)
+            pipe, reader = _start(process)
+            running[pipe] = process.pid, reader, time.monotonic() + timeout, b""
+            poll.register(pipe, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(100)}
+        for pipe, (pid, reader, until, data) in list(running.items()):
+            piece = os.read(pipe, _MOST_BYTES) if pipe in ready else None
+            if piece:
+                running[pipe] = pid, reader, until, data + piece
+            if piece == b"" or time.monotonic() > until or len(data) > _MOST_BYTES:
+                poll.unregister(pipe)
+                os.close(pipe)
+                del running[pipe]
+                os.kill(reader, signal.SIGKILL)  # not reaped yet, so it is ours
+                _, status = os.waitpid(reader, 0)
+                found[pid] = _parsed(data, status, is_late=piece != b"")
+    return found
+
+
+def _start(process: Process) -> tuple[int, int]:
+    """Start the reader of a process, and return the pipe from it and its process id."""
+    read, write = os.pipe()
+    reader = os.fork()
+    if reader == 0:
+        os.close(read)
+        _read_and_exit(process, write)
+    os.close(write)
+    return read, reader
+
+
+def _read_and_exit(process: Process, pipe: int) -> NoReturn:
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):  # pystack's own messages
+            os.dup2(nothing, standard)
+        answer = json.dumps(_stacks(process)).encode()
+        while answer:
+            answer = answer[os.write(pipe, answer) :]
+    finally:
+        os._exit(0)
+
+
+def _stacks(process: Process) -> dict[str, Any]:
+    from pystack.engine import get_process_threads  # noqa: PLC0415 - loaded before the fork
+
+    try:
+        threads = get_process_threads(process.pid, stop_process=process.state not in _STANDS_STILL)
+    except Exception as error:  # noqa: BLE001 - whatever a library finds in foreign memory
+        return {"error": str(error)}
+    return {
+        "threads": [
+            [
+                thread.tid,
+                thread.holds_the_gil > 0,
+                [
+                    [frame.code.scope, frame.code.filename, frame.code.location.lineno]
+                    for _, frame in zip(range(_MOST_FRAMES), thread.frames, strict=False)
+                ],
+            ]
+            for thread in threads[:_MOST_THREADS]
+        ]
+    }
+
+
+def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
+    if is_late:
+        return Stacks(why_not="its stacks took too long to read")
+    try:
+        document = json.loads(data)
+        if "error" in document:
+            return Stacks(why_not=_reason(document["error"]))
+        return Stacks(tuple(_thread(each) for each in document["threads"]))
+    except (ValueError, LookupError, TypeError):
+        return Stacks(why_not=f"its stacks could not be read (wait status {status})")
+
+
+def _thread(document: Any) -> Thread:
+    tid, has_gil, frames = document
+    return Thread(
+        int(tid), tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames), has_gil
+    )
+
+
+def _cut(text: str) -> str:
+    return str(text)[:_MOST_TEXT]
+
+
+def _reason(error: str) -> str:
+    """Return why there are no stacks, in our words where that is for people to mend."""
+    if "Could not determine python version" in error:
+        return "no Python"
+    if "Operation not permitted" in error or "ermission denied" in error:
+        return f"not permitted to read its stacks{_yama()}"
+    return _cut(error)
+
+
+def _yama() -> str:
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:  # noqa: PTH123
+            scope = file.read().strip()
+    except OSError:
+        return ""
+    return "" if scope == "0" else f": kernel.yama.ptrace_scope is {scope} and this is no ancestor of it"
+
+
+def main_thread(process: Process, stacks: Iterable[Thread]) -> Thread | None:
+    """Return the main thread of a process, or None if it has no frames.
+
+    In a PID namespace its number is another; then it is the one that the module `threading` has not started.
+    """
+    threads = [thread for thread in stacks if thread.frames]
+    for thread in threads:
+        if thread.tid == process.pid:
+            return thread
+    others = [thread for thread in threads if thread.frames[0].function not in _STARTS_OF_THREADS] or threads
+    return others[-1] if others else None

@@ -1,0 +1,145 @@
+"""``python -m pai_hang.watch SECONDS THEN LOG``: watch the command of the task that this is a service of.
+
+It is started by the task's supervisor, whose other children are the command and other services. What it finds
+it prints, and so it is in ``runtime.log``.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pai_hang import HANGS, stacks
+from pai_hang.judging import Sample, Silence, below, in_collective, stand_still, stuck
+from pai_hang.places import Look, where
+from pai_hang.processes import Process, has_listener, tree
+
+FOREVER = float("inf")
+
+_FOR_OTHERS = 0.25
+"""How much longer than others, as a share of `after`, a task is left that waits for other tasks.
+
+So the one that they wait for is the first to fail.
+"""
+_LOOKS = 3
+"""Looks at a task that keeps processors busy."""
+_GRACE = 10.0
+"""Seconds between the signals that end a command."""
+_MOST_LINES = 30
+_NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
+"""Variables of services and steps."""
+
+
+def main() -> None:
+    """Watch until this process is ended."""
+    after, then, log = float(sys.argv[1]), sys.argv[2], sys.argv[3]
+    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
+    command, silence = None, Silence(after)
+    found: list[Look] = []
+    end_at = FOREVER
+    while os.getppid() == supervisor:
+        time.sleep(interval)
+        command = command or _command(supervisor)
+        processes = below(tree(supervisor), command) if command else []
+        if command is None or not processes:
+            continue
+        if silence.feed(Sample(time.monotonic(), processes, _written(log))) and found:
+            say([f"[INFO] the task moves again, after {silence.longest:.0f} s"])
+            found, end_at = [], FOREVER
+        if silence.is_long and not found:
+            found = _found(processes, silence, interval)
+            if found:
+                say(report(found, silence.seconds))
+                end_at = time.monotonic() + (after * _FOR_OTHERS if in_collective(found[0]) else 0)
+            else:
+                silence.since = silence.last  # it only waits, or computes: look again after as long
+        if then == "fail" and time.monotonic() >= end_at:
+            say([f"{HANGS}{where(found[0])}"])
+            _end(supervisor, command)
+
+
+def report(found: Sequence[Look], seconds: float) -> list[str]:
+    """Return what people are told about processes that are stuck."""
+    lines = [f"[WARNING] nothing has moved in the task for {seconds:.0f} s, and these wait:"]
+    for look in found:
+        lines.append(f"process {look.process.pid} ({look.process.name}) is {where(look)}")
+        if look.main:
+            frames = (f"  {frame.function} ({frame.file}:{frame.line})" for frame in look.main.frames)
+            lines += frames
+        elif look.stacks.why_not != "no Python":
+            lines.append(f"  no stack: {look.stacks.why_not}")
+    return lines[:_MOST_LINES]
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines in which a task may have put anything, without its control characters."""
+    for line in lines:
+        text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    sys.stdout.flush()
+
+
+def _found(processes: Sequence[Process], silence: Silence, interval: float) -> list[Look]:
+    if silence.is_idle:
+        before = {(look.process.pid, where(look)) for look in stuck(_look(processes), has_listener)}
+        time.sleep(interval)
+        again = stuck(_look(below(tree(os.getppid()), processes[0].pid)), has_listener)
+        return [look for look in again if (look.process.pid, where(look)) in before]
+    looks = []
+    for _ in range(_LOOKS):
+        looks.append(_look(processes))
+        time.sleep(interval)
+    return stand_still(looks)
+
+
+def _look(processes: Sequence[Process]) -> list[Look]:
+    read = stacks.take(processes)
+    return [Look("", process, read[process.pid]) for process in processes]
+
+
+def _command(supervisor: int) -> int | None:
+    """Return the process of the user's command, the first without what services and steps are told.
+
+    It may have become any program by ``exec``. One that is still the supervisor's copy is none yet.
+    """
+    own = _bytes(supervisor, "cmdline")
+    for process in sorted(tree(supervisor), key=lambda process: process.pid):
+        if process.parent == supervisor and _bytes(process.pid, "cmdline") not in (own, b""):
+            variables = _bytes(process.pid, "environ").split(b"\0")
+            if not any(each.startswith(_NOT_OF_COMMANDS) for each in variables):
+                return process.pid
+    return None
+
+
+def _bytes(pid: int, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _written(log: str) -> object:
+    try:
+        found = os.stat(log)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _end(supervisor: int, command: int) -> None:
+    """End a command with all its processes, those that are stopped too."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in below(tree(supervisor), command):
+            for each in (number, signal.SIGCONT):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process.pid, each)
+        until = time.monotonic() + _GRACE
+        while below(tree(supervisor), command) and time.monotonic() < until:
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""When a task hangs, and which of its processes and which task are to blame, by what is seen of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_hang.judging import Sample, Silence, below, stand_still, stuck
+from pai_hang.places import Look, lines, odd_ones, places, where
+from pai_hang.processes import Process
+from pai_hang.stacks import Frame, Stacks, Thread
+from pai_hang.watch import report, say
+
+TRAIN = Frame("<module>", "/job/worker/0/work/train.py", 88)
+ALL_REDUCE = Frame("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1)
+READ = Frame("read_shard", "/job/loader.py", 41)
+
+
+def process(pid: int = 7, **fields: Any) -> Process:
+    return replace(Process(pid, 1, "python3", "S", 1.0, 100, "futex", "", "futex_wait"), **fields)
+
+
+def look(task: str = "worker/0", *frames: Frame, has_gil: bool = False, **fields: Any) -> Look:
+    of = process(**fields)
+    threads = (Thread(of.pid, frames, has_gil),) if frames else ()
+    return Look(task, of, Stacks(threads, "" if threads else "no Python"))
+
+
+def silence(*samples: tuple[float, Process, object], after: float = 10) -> Silence:
+    judged = Silence(after)
+    for time, seen, output in samples:
+        judged.feed(Sample(time, [seen], output))
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("later", "output", "moved"),
+    [
+        (process(), 1, False),
+        (process(io=1100), 1, False),  # the heartbeat of a store
+        (process(io=100_000), 1, True),
+        (process(), 2, True),
+        (process(pid=8), 1, True),
+        (process(cpu=11.0), 1, False),  # who keeps a processor busy may compute, or may spin
+    ],
+)
+def test_a_task_moves_by_output_input_and_processes(later: Process, output: int, *, moved: bool) -> None:
+    judged = silence((0, process(), 1), (10, later, output))
+    assert judged.is_long is not moved
+
+
+def test_who_was_silent_for_long_and_went_on_may_be_silent_for_twice_as_long() -> None:
+    judged = silence((0, process(), 1), (30, process(), 1), (31, process(), 2), (80, process(), 2))
+    assert (judged.longest, judged.is_long) == (30, False)
+    judged.feed(Sample(91, [process()], 2))
+    assert judged.is_long
+
+
+def test_a_busy_processor_is_not_idle() -> None:
+    assert silence((0, process(), 1), (10, process(cpu=1.1), 1)).is_idle
+    assert not silence((0, process(), 1), (10, process(cpu=9.0), 1)).is_idle
+
+
+@pytest.mark.parametrize(
+    ("seen", "listens", "expected"),
+    [
+        (look(call="read", file="/data/shard"), False, True),
+        (look(call="read", file="/data/shard"), True, True),
+        (look(call="read", file="pipe:[1]"), False, False),
+        (look(call="read", file="/dev/pts/0"), False, False),
+        (look(call="read", file="socket:[1]"), False, True),
+        (look(call="recvfrom"), False, True),
+        (look(call="openat"), False, True),
+        (look(call="futex"), False, True),
+        (look(call="futex"), True, False),  # a server with threads
+        (look("worker/0", TRAIN, ALL_REDUCE, call="futex"), True, True),
+        (look("worker/0", TRAIN, call="clock_nanosleep"), False, False),
+        (look("worker/0", TRAIN, call="clock_nanosleep", has_gil=True), False, True),
+        (look(call="epoll_wait"), False, False),
+        (look(call="accept4"), True, False),
+        (look(call="wait4"), False, False),
+        (look(call="wait4", state="T"), False, True),
+        (look(call="epoll_wait", state="T"), False, True),
+        (look(call="", state="D"), False, True),
+        (look(call="", state="R"), False, False),
+    ],
+)
+def test_what_a_process_waits_for_decides(seen: Look, *, listens: bool, expected: bool) -> None:
+    assert bool(stuck([seen], lambda _: listens)) is expected
+
+
+def test_who_waits_for_other_tasks_is_named_last() -> None:
+    waits = look("worker/0", TRAIN, ALL_REDUCE)
+    reads = look("worker/0", READ, pid=8, call="read", file="/data/shard")
+    assert stuck([waits, reads], lambda _: False) == [reads, waits]
+
+
+def test_a_busy_process_hangs_only_in_a_collective_operation_at_the_same_line_each_time() -> None:
+    spins = look("worker/0", TRAIN, ALL_REDUCE, state="R")
+    computes = look("worker/0", TRAIN, pid=8, state="R")
+    moved = look("worker/0", replace(TRAIN, line=90), ALL_REDUCE, state="R")
+    assert stand_still([[spins, computes]] * 3) == [spins]
+    assert stand_still([[spins, computes], [moved, computes]]) == []
+    assert stand_still([[spins], []]) == []
+
+
+def sixteen(odd: Look) -> list[Look]:
+    others = [
+        look(f"worker/{index}", replace(TRAIN, file=f"/job/worker/{index}/work/train.py"), ALL_REDUCE)
+        for index in range(16)
+        if index != 7
+    ]
+    return [*others, odd]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        look("worker/7", READ, call="read", file="/data/shard-0091"),
+        look("worker/7", replace(TRAIN, line=90), replace(ALL_REDUCE, function="barrier")),
+        look("worker/7", TRAIN, ALL_REDUCE, state="T"),
+    ],
+)
+def test_the_one_that_is_not_where_the_others_are_is_named(odd: Look) -> None:
+    found = places(sixteen(odd))
+    assert [len(place.tasks) for place in found] == [15, 1]
+    assert list(odd_ones(found)) == ["worker/7"]
+    told = list(lines(sixteen(odd)))
+    assert "all_reduce (train.py:88)" in told[0]
+    assert told[1].startswith("worker/7 is ")
+    assert told[2].startswith("worker/7 is not where")
+
+
+def test_of_two_tasks_nobody_knows_which_is_wrong_unless_one_is_stopped() -> None:
+    first, second = look("worker/0", TRAIN, ALL_REDUCE), look("worker/1", READ)
+    assert odd_ones(places([first, second])) == {}
+    stopped = look("worker/1", TRAIN, ALL_REDUCE, state="T")
+    assert list(odd_ones(places([first, stopped]))) == ["worker/1"]
+
+
+def test_none_is_odd_where_all_are_at_one_place_or_each_is_elsewhere() -> None:
+    assert odd_ones(places([look(f"worker/{index}", TRAIN) for index in range(4)])) == {}
+    assert odd_ones(places([look(f"worker/{n}", replace(TRAIN, line=n)) for n in range(4)])) == {}
+    assert odd_ones([]) == {}
+
+
+def test_shells_that_wait_for_their_children_are_left_out() -> None:
+    shell = look("worker/0", pid=2, name="bash", call="wait4")
+    assert [place.looks for place in places([shell, look("worker/0", TRAIN)])] == [(look("worker/0", TRAIN),)]
+    assert len(places([shell])) == 1
+
+
+def test_a_place_is_the_line_of_the_users_code_and_what_it_calls() -> None:
+    read = where(look("worker/7", TRAIN, READ, call="read", file="/data/shard"))
+    assert read == "in read of /data/shard in read_shard (loader.py:41)"
+    assert where(look("worker/7", TRAIN, ALL_REDUCE)) == "in all_reduce (train.py:88)"
+    assert where(look("worker/7", call="", wait="")) == "in its own code (python3)"
+
+
+def test_only_a_command_and_what_it_started_is_judged() -> None:
+    seen = [process(2), process(3), process(4, parent=2), process(5, parent=4), process(6, parent=3)]
+    assert [each.pid for each in below(seen, 2)] == [2, 4, 5]
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_names_from_a_task_cannot_control_a_terminal_or_forge_a_line(name: str, file: str) -> None:
+    seen = look("worker/0", Frame(name, file, 1), name=name, call="read", file=f"/{file}")
+    written: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout.write", written.append)
+        say(report([seen], 10))
+    assert all(text.endswith("\n") and text[:-1].isprintable() for text in written)

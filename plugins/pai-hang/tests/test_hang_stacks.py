@@ -1,0 +1,149 @@
+"""Stacks of real processes, the command `stacks`, and the watch beside a real task."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_hang.places import Look, where
+from pai_hang.processes import Process, has_listener, tree
+from pai_hang.stacks import take
+from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
+
+pytestmark = [
+    pytest.mark.needs("tracing siblings"),
+    # What pytest-xdist runs tests in has threads; a task's watch, and the command, have none.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
+
+READS = """
+import os, sys
+def read_shard():
+    os.path.exists("shard") or os.mkfifo("shard")
+    return os.read(os.open("shard", os.O_RDWR), 1)
+read_shard()
+"""
+"""A program that reads from a FIFO to which nobody writes."""
+RANKS = """
+import os, threading
+def read_shard():
+    os.mkfifo("shard")
+    return os.read(os.open("shard", os.O_RDWR), 1)
+def barrier():
+    threading.Event().wait()
+if os.environ["PAI_TASK_INDEX"] == "2":
+    read_shard()
+barrier()
+"""
+"""A program of which one task never comes to where the others wait for it."""
+
+
+@pytest.fixture
+def reads(tmp_path: Path) -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", READS], cwd=tmp_path) as program:
+        try:
+            until(lambda: _seen(program.pid).file)
+            yield program.pid
+        finally:
+            program.kill()
+
+
+def _seen(pid: int) -> Process:
+    return next(each for each in tree(os.getpid()) if each.pid == pid)
+
+
+def _look(pid: int) -> Look:
+    seen = _seen(pid)
+    return Look("worker/0", seen, take([seen])[pid])
+
+
+def running(program: str, **fields: Any) -> dict[str, Any]:
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)}"
+    return job(worker={"commands": [command], **fields})
+
+
+def test_a_stack_says_in_which_function_and_at_which_file_a_process_is(reads: int, tmp_path: Path) -> None:
+    found = _look(reads)
+    assert [frame.function for frame in found.stacks.threads[0].frames] == ["<module>", "read_shard"]
+    assert where(found) == f"in read of {tmp_path / 'shard'} in read_shard (<string>:5)"
+
+
+def test_a_stopped_process_is_read_and_stays_stopped(reads: int) -> None:
+    os.kill(reads, signal.SIGSTOP)
+    until(lambda: _seen(reads).is_stopped)
+    found = _look(reads)
+    assert where(found).startswith("stopped by a signal in ")
+    assert found.main is not None
+    assert _seen(reads).is_stopped
+
+
+def test_a_process_that_is_read_goes_on(reads: int, tmp_path: Path) -> None:
+    assert _look(reads).main is not None
+    (tmp_path / "shard").write_text("x")
+    until(lambda: os.waitid(os.P_PID, reads, os.WEXITED | os.WNOWAIT))
+
+
+def test_who_is_no_python_has_no_stack_but_a_system_call() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as program:
+        try:
+            until(lambda: _seen(program.pid).call.endswith("nanosleep"))
+            found = _look(program.pid)
+        finally:
+            program.kill()
+    assert found.stacks.why_not == "no Python"
+    assert where(found).endswith("nanosleep (sleep)")
+
+
+def test_a_process_that_has_gone_has_no_stack() -> None:
+    gone = Process(2**22 + 1, 1, "gone", "S", 0, 0, "", "", "")
+    assert take([gone])[gone.pid].why_not
+    assert not has_listener(gone.pid)
+
+
+def test_the_command_names_the_task_that_is_not_where_the_others_are(tmp_path: Path) -> None:
+    write_job(tmp_path, running(RANKS, instances=4))
+    run = tmp_path / "run"
+    argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running_job:
+        try:
+            until(run.is_dir)
+            found = until(lambda: _lines_if(run, "3 tasks (worker/0, worker/1, worker/3)", "worker/2 is not"))
+            assert found[0].endswith(" are in wait (<string>:7)")
+            whole = cli("stacks", run, "worker/2").stdout
+            assert "read_shard (<string>:5)" in whole
+            assert "worker/0" not in whole
+        finally:
+            running_job.send_signal(signal.SIGINT)
+    ended = cli("stacks", run)
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+def _lines_if(run: Path, *texts: str) -> list[str]:
+    found = cli("stacks", run).stdout
+    return found.splitlines() if all(text in found for text in texts) else []
+
+
+def test_a_task_that_hangs_is_ended_and_its_record_says_where_it_was(tmp_path: Path) -> None:
+    use = {"plugin": "hang", "parameters": {"after": 0.08, "then": "fail"}}
+    extras = {"com.microsoft.pai.runtimeplugin": [use]}
+    write_job(tmp_path, {**running(READS), "extras": extras})
+    ended = cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run")
+    assert ended.returncode == 219
+    task = tmp_path / "run" / "worker" / "0"
+    record = exit_record(task)
+    assert (record["phrase"], record["exitCode"], record["behavior"]) == ("Hang", 219, "TRANSIENT")
+    assert "read_shard" in record["reason"]
+    assert any(line.startswith("[ERROR] the task hangs: ") for line in runtime_log(task))
+
+
+def test_a_task_that_sleeps_does_not_hang(tmp_path: Path) -> None:
+    use = {"plugin": "hang", "parameters": {"after": 0.02, "then": "fail"}}
+    extras = {"com.microsoft.pai.runtimeplugin": [use]}
+    write_job(tmp_path, {**job(worker={"commands": ["sleep 4"]}), "extras": extras})
+    assert cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run").returncode == 0
