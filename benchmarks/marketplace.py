@@ -1,7 +1,7 @@
 """marketplace: reads and searches with 10,000 items, from one process on SQLite.
 
 One client, one request after the other, over one connection; beside uvicorn and Starlette, which answer a
-constant. Targets: 99 of 100 searches take at most 50 ms of CPU time of the server.
+constant. Target: 99 of 100 searches take at most 50 ms; on a busy machine, the server's CPU time of one does.
 """
 
 import os

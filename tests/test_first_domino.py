@@ -103,7 +103,7 @@ def test_the_task_that_began_it_is_named() -> None:
             after = 0.0 if index == first else chance.uniform(0.0, 60.0)
             clock = chance.uniform(-CLOCKS / 2, CLOCKS / 2)
             records["worker", index] = _record(log, own, fell + timedelta(seconds=after + clock))
-        found = first_failure(records, ("worker", 0))
+        found = first_failure(records, ("worker", 0), CLOCKS)
         if found != ("worker", first):
             wrong.append((seed, records["worker", first], records[found]))
     assert wrong == []

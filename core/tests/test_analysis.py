@@ -312,7 +312,13 @@ def test_the_first_failure_is_the_earliest_that_was_not_because_of_a_peer(
     records: dict[str, dict[str, Any]], first: str
 ) -> None:
     known = {(name, 0): {"outcome": "failed", **fields} for name, fields in records.items()}
-    assert first_failure(known, ("reported", 0)) == (first, 0)
+    assert first_failure(known, ("reported", 0), clocks=5.0) == (first, 0)
+
+
+def test_where_tasks_have_one_clock_a_failure_that_nothing_explains_can_be_the_first() -> None:
+    records = {"a": {"decidedAt": LATER, "phrase": "Known"}, "b": {"decidedAt": EARLIER}}
+    known = {(name, 0): {"outcome": "failed", **fields} for name, fields in records.items()}
+    assert first_failure(known, ("reported", 0)) == ("b", 0)
 
 
 def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_it(tmp_path: Path) -> None:

@@ -59,13 +59,17 @@ def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]
     return Decision(0) if len(ended) == sum(role.instances for role in roles.values()) else None
 
 
-def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
+def first_failure(
+    records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName, clocks: float = 0.0
+) -> TaskName:
     """Return the first of several failed tasks, by the exit records of these; else `reported`.
+
+    `clocks` is by how many seconds the clocks of the tasks' machines may differ.
 
     What a record says decides before the clock: a task that failed because of a peer, was told to end or
     failed in talking to others comes after one that has a cause of its own. That one may have ended later, as
     its exit callbacks still ran, or by a clock of its own. Among equals, a cause that is known comes before a
-    failure of about the same time that nothing explains.
+    failure that nothing explains, of the same time as far as the clocks tell.
     """
     failed = {
         name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)
@@ -74,7 +78,7 @@ def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskN
         return reported
     least = min(map(_consequence, failed.values()))
     times = {name: _time(record) for name, record in failed.items() if _consequence(record) == least}
-    about = min(times.values()) + _CLOCKS
+    about = min(times.values()) + clocks
     return min(
         times,
         key=lambda name: (
@@ -85,9 +89,6 @@ def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskN
         ),
     )
 
-
-_CLOCKS = 5.0
-"""Maximum seconds by which the clocks of two machines differ."""
 
 _NETWORK, _OTHER_TASKS = 239, 237
 _ENDED_BY_OTHERS = (130, 141, 143)

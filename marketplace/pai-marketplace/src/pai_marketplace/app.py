@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from pai_marketplace import openpai_api, own_api, pages
 from pai_marketplace.database import Database
+from pai_marketplace.errors import NotFound
 from pai_marketplace.exchange import Exchange, endpoint
 from pai_marketplace.metrics import Metrics
 from pai_marketplace.middleware import Outside
@@ -43,6 +44,7 @@ def _routes(metrics: Metrics) -> list[BaseRoute]:
         Route("/metrics", endpoint(lambda _: Response(metrics.text(), media_type=_PROMETHEUS))),
         *openpai_api.routes(),
         *own_api.routes(),
+        *(Route(f"/{api}/{{rest:path}}", endpoint(_no_address)) for api in ("api", "v1")),
         *pages.routes(),
     ]
 
@@ -52,3 +54,7 @@ def _health(given: Exchange) -> Response:
     with given.database.reading() as session:
         session.connection().exec_driver_sql("SELECT 1")
     return PlainTextResponse("ok\n")
+
+
+def _no_address(_: Exchange) -> Response:
+    raise NotFound("there is no such address")

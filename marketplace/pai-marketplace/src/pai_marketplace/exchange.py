@@ -22,6 +22,8 @@ from pai_runtime.task.record import record
 
 COOKIE: Final = "pai_marketplace_session"
 _BODY_SECONDS: Final = 30
+_MOST_READ: Final = 8 * MOST_BODY
+"""Bytes of a body that is too large that are read nevertheless: most clients listen only once all is sent."""
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 
 
@@ -162,20 +164,24 @@ def _form_field(request: Request, body: bytes, name: str) -> str:
 async def read_body(request: Request) -> bytes:
     """Return the body of a request, within the limits of size and time."""
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length[:20]) > MOST_BODY:
-        raise TooLarge(f"expected at most {MOST_BODY // 1024} KiB, found more")
+    too_large = TooLarge(f"expected at most {MOST_BODY // 1024} KiB, found more")
+    if length.isdigit() and int(length[:20]) > _MOST_READ:
+        raise too_large
     chunks, size = [], 0
 
     async def read() -> None:
         nonlocal size
         async for chunk in request.stream():
             size += len(chunk)
-            if size > MOST_BODY:
-                raise TooLarge(f"expected at most {MOST_BODY // 1024} KiB, found more")
-            chunks.append(chunk)
+            if size > _MOST_READ:
+                break
+            if size <= MOST_BODY:
+                chunks.append(chunk)
 
     try:
         await asyncio.wait_for(read(), _BODY_SECONDS)
     except asyncio.TimeoutError:
         raise Refused(f"expected the whole request within {_BODY_SECONDS} seconds") from None
+    if size > MOST_BODY:
+        raise too_large
     return b"".join(chunks)

@@ -37,6 +37,8 @@ from pai_runtime.engine.records import RunOutcome, TaskName, TaskStatus, count_f
 
 ENGINE = "kubernetes"
 
+_CLOCKS = 5.0
+"""Maximum seconds by which the clocks of two nodes differ."""
 _GONE = "the cluster has removed its pod, and its logs with it"
 
 _Object = Mapping[str, Any]
@@ -267,5 +269,5 @@ def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str 
         return None
     records = {(task.role, task.index): ends[task.role, task.index].record for task in failed if task.ended}
     first = min(failed, key=lambda task: task.ended or float("inf"))
-    role, index = first_failure(records, (first.role, first.index))
+    role, index = first_failure(records, (first.role, first.index), _CLOCKS)
     return f"{role}/{index}"
