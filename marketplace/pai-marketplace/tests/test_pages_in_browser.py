@@ -1,12 +1,13 @@
 """The pages in Chromium: with scripts, by keyboard, and as axe finds them in light, dark and on a phone."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -49,13 +50,27 @@ class Browser:
     def press(self, css: str, shows: str) -> None:
         """Press a button or link by the keyboard, and wait for what the next page shows."""
         old = self("html")
-        self(css).send_keys(Keys.ENTER)
+        self.type(css, Keys.ENTER)
         until(lambda: self("html") != old and self.shows(shows))
 
     def write(self, css: str, text: str) -> None:
-        field = self(css)
-        field.send_keys(Keys.CONTROL, "a")
-        field.send_keys(text)
+        self.type(css, Keys.CONTROL, "a")
+        self.type(css, text)
+
+    def type(self, css: str, *keys: str) -> None:
+        """Send keys to an element; to its successor if the page replaces it meanwhile."""
+
+        def is_sent() -> bool:
+            with suppress(StaleElementReferenceException):
+                self(css).send_keys(*keys)
+                return True
+            return False
+
+        until(is_sent)
+
+    def text_of(self, css: str) -> str:
+        """The text in a field, whichever element has it at the moment."""
+        return str(self._run(f"return document.querySelector({css!r})?.value"))
 
     def shows(self, text: str) -> bool:
         shown = "return document.body ? document.body.innerText : ''"
@@ -185,7 +200,7 @@ def test_an_item_is_published_found_used_and_changed(browser: Browser) -> None:
     browser.press("#results h2 a", "marketplace://name/ada/brandnew@1.0")
     browser.press(".actions a", "Use Brand new")
     browser.write("#var-words", "good morning")
-    until(lambda: "good morning" in str(browser("#text").get_property("value")))
+    until(lambda: "good morning" in browser.text_of("#text"))
     browser.write("#var-count", "many")
     until(lambda: browser.shows("expected a whole number"))
     browser.open("/items/ada/brandnew/edit")
@@ -200,8 +215,7 @@ def test_a_job_is_checked_as_one_types_and_a_message_leads_to_its_line(browser: 
     browser.open("/items/ada/hello/use")
     browser("#text").send_keys(Keys.CONTROL, Keys.END)
     browser("#text").send_keys("taskRolse: {}\n")
-    link = browser("#checked a[data-line]")
-    link.send_keys(Keys.ENTER)
+    browser.type("#checked a[data-line]", Keys.ENTER)
     focused = browser.chrome.switch_to.active_element
     assert focused.get_attribute("id") == "text"
     start, end = (int(str(focused.get_property(each))) for each in ("selectionStart", "selectionEnd"))
@@ -243,5 +257,11 @@ def test_without_scripts_all_of_it_works(tmp_path: Path) -> None:
         browser("button[value=publish]").send_keys(Keys.ENTER)
         browser(".actions a").send_keys(Keys.ENTER)
         browser("#var-words").send_keys("good morning", Keys.ENTER)
-        until(lambda: "good morning" in (browser("#text").text))
+
+        def is_filled_in() -> bool:
+            with suppress(StaleElementReferenceException):  # of the page before
+                return "good morning" in browser("#text").text
+            return False
+
+        until(is_filled_in)
         assert not browser("button[data-copy]").is_displayed()
