@@ -95,16 +95,20 @@ finally:
 """
 
 _TRACE = """
-import ctypes, os, time
-libc = ctypes.CDLL(None)
+import os, time
+from pystack.engine import get_process_threads
 traced = os.fork()
 if traced == 0:
     time.sleep(100)
 tracer = os.fork()
 if tracer == 0:
-    os._exit(libc.ptrace(0x4206, traced, None, None) != 0)  # PTRACE_SEIZE
+    found = 1
+    try:
+        found = not list(get_process_threads(traced))
+    finally:
+        os._exit(found)
 try:
-    raise SystemExit(os.waitpid(tracer, 0)[1])
+    raise SystemExit(os.waitpid(tracer, 0)[1] != 0)
 finally:
     os.kill(traced, 9)
 """
@@ -205,7 +209,8 @@ RIGHTS: Final[Mapping[str, Need]] = {
         " /dev/net/tun that it may open",
     ),
     "tracing siblings": Need(
-        lambda: _works(sys.executable, "-c", _TRACE), "kernel.yama.ptrace_scope is 0, or run them as root"
+        lambda: _works(sys.executable, "-c", _TRACE),
+        "kernel.yama.ptrace_scope is 0, or run them as root; of a container, one that allows it",
     ),
     "ptrace": Need(lambda: _works(sys.executable, "-c", _LOOK), f"{_PRIVILEGED}, as root"),
 }
