@@ -180,7 +180,9 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next_one(containers: Path)
 @pytest.mark.needs("openssh-server", "openssh-client", "libnss-wrapper")
 def test_init_steps_run_before_the_container_which_has_what_they_have_made(containers: Path) -> None:
     """The keys of ssh, here."""
-    worker = role("[ $PAI_TASK_INDEX = 0 ] || exec sleep 100", "ssh worker-1 hostname; exit 9", instances=2)
+    # The other task may not listen yet.
+    first = "ssh -o ConnectionAttempts=60 worker-1 hostname; exit 9"
+    worker = role("[ $PAI_TASK_INDEX = 0 ] || exec sleep 100", first, instances=2)
     use = {"plugin": "ssh", "parameters": {"jobssh": True}}
     done = run(containers, in_image(taskRoles={"worker": worker}, extras={_CMD: [use]}))
     assert done.returncode == 9, done.stderr
