@@ -72,15 +72,18 @@ _Server = TypeVar("_Server", bound="RunningMarketplace")
 class RunningMarketplace:
     """The application on an SQLite database in a folder, with some people in it."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, port: int = 0, **settings: Any) -> None:
         limits = {"reads_per_minute": 10**6, "writes_per_minute": 10**6}
         self.settings = Settings(f"sqlite:///{folder}/market.db", **{**limits, **settings})
         self.database = Database(self.settings.database)
+        self._port = port
 
     def __enter__(self: _Server) -> _Server:  # noqa: PYI019 - Python 3.10 has no Self
         self.database.upgrade()
         self.tokens = add_people(self.database)
-        config = uvicorn.Config(make_app(self.settings), port=0, log_config=None, access_log=False, ws="none")
+        config = uvicorn.Config(
+            make_app(self.settings), port=self._port, log_config=None, access_log=False, ws="none"
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()

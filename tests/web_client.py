@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from html import unescape
 from http.client import HTTPConnection
 from http.cookiejar import CookieJar
@@ -70,18 +71,21 @@ class Visitor:
 
     def get(self, path: str) -> Answer:
         """What the server answers; a path may be a whole URL, also that of another server."""
-        return self._asked(Request(path if "://" in path[:8] else self.url + path))  # noqa: S310 - of the test
+        return self._asked(Request(self._at(path)))  # noqa: S310 - of the test
 
     def post(self, path: str, page: str = "", headers: Mapping[str, str] = {}, /, **form: str) -> Answer:
         """Send a form as the page at a path has it; that of another page where one is given."""
         if "csrf" not in form:
             form["csrf"] = self.csrf(page or path)
-        return self._asked(Request(self.url + path, urlencode(form).encode(), dict(headers)))  # noqa: S310 - as above
+        return self._asked(Request(self._at(path), urlencode(form).encode(), dict(headers)))  # noqa: S310 - as above
 
     def csrf(self, page: str) -> str:
         found = re.search('name="csrf" value="([^"]+)"', self.get(page).text)
         assert found
         return unescape(found[1])
+
+    def _at(self, path: str) -> str:
+        return path if path.startswith("http://") else self.url + path
 
     def _asked(self, request: Request) -> Answer:
         try:
@@ -96,5 +100,5 @@ class Visitor:
         return build_opener(HTTPCookieProcessor(self.cookies), _Stay)
 
 
-def _lower(headers: Mapping[str, str]) -> Mapping[str, str]:
+def _lower(headers: "Message[str, str]") -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers.items()}

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
@@ -14,6 +15,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from pai_marketplace.settings import CALLBACK, OpenId
+from pai_runtime.engines.local.ports import free_ports
+from tests.openid_provider import PASSWORD, SECRET, canaille
 from tests.running_marketplace import WHOLE_JOB, RunningMarketplace, template
 from tests.support import until
 
@@ -244,6 +248,24 @@ def test_the_policy_keeps_inline_scripts_out(browser: Browser) -> None:
     inline = "const e = document.createElement('script'); e.text = 'window.ran = 1'; document.body.append(e)"
     browser.chrome.execute_script(inline)
     assert browser.chrome.execute_script("return window.ran") is None
+
+
+@pytest.mark.needs("canaille")
+def test_who_signs_in_at_the_provider_is_signed_in_here(chrome: Chrome, tmp_path: Path) -> None:
+    port, its_port = free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    with canaille(its_port, url + CALLBACK) as issuer:
+        known = OpenId(issuer, "market", url, SECRET)
+        with RunningMarketplace(tmp_path, port=port, openid=known) as market:
+            browser = Browser(chrome, market)
+            browser.open("/sign-in?next=/publish")
+            browser.press("main a.button", "Login")
+            browser.write("#login", "dora")
+            browser.press("button[type=submit]", "Password")
+            browser.write("#password", PASSWORD)
+            # What another site's page leads to has to have the strict cookie nevertheless.
+            browser.press("button[type=submit]", "Signed in as dora")
+            assert urlsplit(chrome.current_url).path == "/publish"
 
 
 def test_without_scripts_all_of_it_works(tmp_path: Path) -> None:
