@@ -53,7 +53,7 @@ def build(folder: Path) -> None:
         for name, data in first.items():
             (folder / name).write_bytes(data)
     _call("twine", "check", "--strict", *(str(folder / name) for name in sorted(first)))
-    _write_sbom(folder / "sbom.json")
+    _write_sbom(folder)
     sums = (f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(folder.iterdir()))
     (folder / "SHA256SUMS").write_text("".join(sums), "ascii")
 
@@ -86,12 +86,18 @@ def _built(clone: Path, umask: int) -> Mapping[str, bytes]:
     return {path.name: path.read_bytes() for path in (clone / "dist").glob("pai_*")}
 
 
-def _write_sbom(path: Path) -> None:
-    """Describe what the runtime image installs, which is what was tested."""
-    _call(
-        *("cyclonedx-py", "requirements", "--output-reproducible", "--pyproject", "core/pyproject.toml"),
-        *("--output-file", str(path), "requirements-runtime.txt"),
-    )
+def _write_sbom(folder: Path) -> None:
+    """Describe what the wheels in a folder and the locked packages that they need are, once they are installed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = Path(scratch, "environment")
+        _call("python", "-m", "venv", "--without-pip", str(environment))
+        install = ("pip", "--quiet", "--disable-pip-version-check", "--python", str(environment), "install")
+        _call(*install, "--require-hashes", "--requirement", "requirements-runtime.txt")
+        _call(*install, "--no-index", "--find-links", str(folder), "pai-runtime[all,bundle,kubernetes]")
+        _call(
+            *("cyclonedx-py", "environment", "--output-reproducible", "--pyproject", "core/pyproject.toml"),
+            *("--output-file", str(folder / "sbom.json"), str(environment / "bin/python")),
+        )
 
 
 def _call(*argv: str, cwd: Path = ROOT, **environment: str) -> str:
