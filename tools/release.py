@@ -91,7 +91,7 @@ def _write_sbom(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch, "environment")
         _call("python", "-m", "venv", "--without-pip", str(environment))
-        install = ("pip", "--quiet", "--disable-pip-version-check", "--python", str(environment), "install")
+        install = ("pip", "-qq", "--disable-pip-version-check", "--python", str(environment), "install")
         _call(*install, "--require-hashes", "--requirement", "requirements-runtime.txt")
         _call(*install, "--no-index", "--find-links", str(folder), "pai-runtime[all,bundle,kubernetes]")
         _call(
