@@ -13,11 +13,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
+
+from pai_runtime import __version__
 
 ROOT = Path(__file__).parent.parent
 _VERSION = re.compile(r'^version = ".*"$', re.MULTILINE)
@@ -64,10 +66,16 @@ def set_version(text: str) -> None:
         version = str(Version(text))
     except InvalidVersion:
         raise NotReleased(f"{text}: expected a version such as 0.2.0") from None
-    for path in map(ROOT.joinpath, _call("git", "ls-files", "*/pyproject.toml").split()):
+    for path in _tracked("*/pyproject.toml"):
         text = _VERSION.sub(f'version = "{version}"', path.read_text("utf-8"))
         path.write_text(_OURS.sub(rf'"\1>={version},<1"', text), "utf-8")
+    for path in _tracked("README.md", "docs/*.md", "core/src/pai_runtime/__init__.py"):
+        path.write_text(re.sub(rf"\b{re.escape(__version__)}\b", version, path.read_text("utf-8")), "utf-8")
     _call("towncrier", "build", "--yes", "--version", version)
+
+
+def _tracked(*patterns: str) -> Iterable[Path]:
+    return map(ROOT.joinpath, _call("git", "ls-files", "--", *patterns).split())
 
 
 def _built(clone: Path, umask: int) -> Mapping[str, bytes]:
