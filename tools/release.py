@@ -1,11 +1,11 @@
 """Make what is published: each distribution, its version and the changes, from what is committed.
 
 ``python -m tools.release build FOLDER`` writes there a wheel and a source archive of each distribution,
-``SHA256SUMS`` and ``sbom.json`` (CycloneDX: what `pai-runtime[all]` needs). All is built twice, from two clones
-in different directories whose files have different rights, and has to be the same to the last byte.
+``SHA256SUMS``, and ``sbom.json`` (CycloneDX) of what an installation of them has. All is built twice, from two
+clones in different directories whose files have different rights, and has to be the same to the last byte.
 
-``python -m tools.release version VERSION`` gives all distributions that version, and CHANGELOG.md the fragments
-in ``changes/`` as its section; `./dev release` commits that, builds it and tags it.
+``python -m tools.release version VERSION`` gives all distributions that version, and makes the fragments in
+``changes/`` its section of CHANGELOG.md; `./dev release` commits that, builds it and tags it.
 """
 
 import os
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def _tracked(*patterns: str) -> Iterable[Path]:
     return map(ROOT.joinpath, _call("git", "ls-files", "--", *patterns).split())
 
 
-def _built(clone: Path, umask: int) -> Mapping[str, bytes]:
+def _built(clone: Path, umask: int) -> dict[str, bytes]:
     before = os.umask(umask)
     try:
         _call("git", "clone", "--quiet", "--no-local", str(ROOT), str(clone))
@@ -95,7 +95,7 @@ def _built(clone: Path, umask: int) -> Mapping[str, bytes]:
 
 
 def _write_sbom(folder: Path) -> None:
-    """Describe what the wheels in a folder and the locked packages that they need are, once they are installed."""
+    """Describe what an installation of the wheels in a folder has, with the locked packages that they need."""
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch, "environment")
         _call("python", "-m", "venv", "--without-pip", str(environment))
@@ -112,10 +112,17 @@ def _call(*argv: str, cwd: Path = ROOT, **environment: str) -> str:
     """Call a program of this environment, or git; its standard output."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        argv, cwd=cwd, env={**os.environ, "PATH": path, **environment}, stdout=subprocess.PIPE, text=True, check=False
+        argv,
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise NotReleased(f"{argv[0]} {argv[1]} ended with exit code {done.returncode}\n{done.stdout}".strip())
+        raise NotReleased(
+            f"{argv[0]} {argv[1]} ended with exit code {done.returncode}\n{done.stdout}".strip()
+        )
     return done.stdout
 
 

@@ -131,7 +131,9 @@ def test_a_failed_setup_is_explained_where_the_person_looks(tmp_path: Path) -> N
     document = job(prerequisites=[prerequisite], worker={"prerequisites": ["tool"], "commands": ["echo ran"]})
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert ended.returncode == 220
-    assert f"taskStarts of 'tool' (com.microsoft.pai.runtimeplugin.cmd, pai-cmd {__version__}, " in ended.stderr
+    assert (
+        f"taskStarts of 'tool' (com.microsoft.pai.runtimeplugin.cmd, pai-cmd {__version__}, " in ended.stderr
+    )
     assert "tool: line 2: nosuchtool: command not found" in ended.stderr
     assert "ran" not in ended.stdout
 
