@@ -1,8 +1,9 @@
 """Make what is published: each distribution, its version and the changes, from what is committed.
 
 ``python -m tools.release build FOLDER`` writes there a wheel and a source archive of each distribution,
-``SHA256SUMS``, and ``sbom.json`` (CycloneDX) of what an installation of them has. All is built twice, from two
-clones in different directories whose files have different rights, and has to be the same to the last byte.
+``SHA256SUMS``, and ``sbom.json`` (CycloneDX) of what an installation of them has. All is built twice, from
+two clones in different directories whose files have different rights, and has to be the same to the last
+byte.
 
 ``python -m tools.release version VERSION`` gives all distributions that version, and makes the fragments in
 ``changes/`` its section of CHANGELOG.md; `./dev release` commits that, builds it and tags it.
