@@ -72,6 +72,11 @@ class Browser:
         shown = "return document.body ? document.body.innerText : ''"
         return text in self.chrome.execute_script(shown)
 
+    def console(self) -> Sequence[dict[str, Any]]:
+        """What the page, or the browser about it, has written to the console."""
+        found: Sequence[dict[str, Any]] = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+        return found
+
     def faults(self, path: str) -> Iterator[str]:
         """What axe finds on the page that is shown, and how wide it is, in all looks."""
         for scheme, width in LOOKS:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -15,7 +16,8 @@ from tests.support import cli
 
 EVIL = (
     '</pre></script><script>window.ran=1</script><img src=x onerror="window.ran=1">'
-    "\" onmouseover='window.ran=1' x='{{ 7*7 }}{% raw %}<!-- \u202eevil\u202c \x1b[31mred\x1b[0m \ud800\x00\x7f]]>&lt;b&gt;"
+    "\" onmouseover='window.ran=1' x='{{ 7*7 }}{% raw %}<!-- "
+    "\u202eevil\u202c \x1b[31mred\x1b[0m \ud800\x00\x7f]]>&lt;b&gt;"
 )
 NOT_SEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -130,8 +132,6 @@ def test_other_forms_print_nothing_that_a_terminal_obeys(tmp_path: Path, form: s
 
 
 def test_links_and_fifos_in_the_place_of_files_hold_nobody_up(tmp_path: Path) -> None:
-    import os  # noqa: PLC0415 - for this one
-
     played = hostile(tmp_path, "harmless")
     own = played.task_folder("worker/0")
     for name in ("events.jsonl", "variables.json", "exit.yaml", "plan.json"):

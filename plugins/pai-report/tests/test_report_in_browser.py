@@ -35,7 +35,9 @@ def report(folder: Path, tasks: int = 3) -> None:
         played.output(f"worker/{index}", f"hello from {index}\nneedle {index}\n</pre><script>\n".encode())
     played.output("worker/0", b"RuntimeError: CUDA out of memory\nafter\n")
     (played.task_folder("worker/0") / "exit.yaml").write_text(RECORD)
-    (played.task_folder("worker/0") / "variables.json").write_text('{"A": {"source": "platform", "value": "b"}}')
+    (played.task_folder("worker/0") / "variables.json").write_text(
+        '{"A": {"source": "platform", "value": "b"}}'
+    )
     played.all("succeeded", exitCode=0)
     played.set("worker/0", "failed", exitCode=226)
     played.end("failed", "worker/0")
@@ -48,7 +50,7 @@ def test_axe_finds_nothing_in_any_look_and_the_page_says_nothing_to_the_console(
     report(tmp_path)
     browser = Browser(chrome, tmp_path.as_uri())
     browser.open("/report.html#worker/0")
-    assert browser.chrome.get_log("browser") == []
+    assert browser.console() == []
     assert not list(browser.faults("closed"))
     chrome.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     assert not list(browser.faults("open"))

@@ -9,7 +9,7 @@ from typing import Final
 from pai_report.document import document
 from pai_report.gathering import gather
 from pai_report.metrics import metric_lines
-from pai_runtime.command.arguments import ON_HELP, RUN_HELP, add_json, add_on
+from pai_runtime.command.arguments import ON_HELP, RUN_HELP, add_on
 from pai_runtime.command.output import say, write_json, write_lines
 from pai_runtime.command.runs import LATEST, Folder, NotThere, given_run, summarise
 from pai_runtime.plugin import Output
@@ -28,11 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help=f"write it to this file (default: {_PAGE} in the directory of the run; of a run on a cluster, in "
-        "the working directory; JSON and metrics go to standard output)",
+        help=f"write it to this file (default: {_PAGE} in the directory of the run; of a run on a cluster, "
+        "in the working directory; JSON and metrics go to standard output)",
     )
     forms = parser.add_mutually_exclusive_group()
-    add_json(forms)
+    forms.add_argument("--json", action="store_true", help="print JSON")
     forms.add_argument(
         "--prometheus", action="store_true", help="write metrics for the textfile collector of node-exporter"
     )

@@ -95,8 +95,9 @@ class LocalRunReader(RunReader):
 
     def events(self, task: RunTask, attempt: int | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the events of an attempt of a task, oldest first; empty if they are not kept."""
+        where = f"{ATTEMPTS}/{attempt}" if attempt is not None else ""
         try:
-            with self._folder_of(task) as own, own.folder(f"{ATTEMPTS}/{attempt}" if attempt is not None else "") as folder:
+            with self._folder_of(task) as own, own.folder(where) as folder:
                 return list(read_events(folder))
         except OSError:
             return []
