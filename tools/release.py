@@ -96,7 +96,7 @@ def _built(clone: Path, umask: int) -> dict[str, bytes]:
 
 
 def _write_sbom(folder: Path) -> None:
-    """Describe what an installation of the wheels in a folder has, with the locked packages that they need."""
+    """Describe what an installation of the wheels in a folder has, with the locked packages they need."""
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch, "environment")
         _call("python", "-m", "venv", "--without-pip", str(environment))
