@@ -117,9 +117,9 @@ def _definition(session: Session, viewer: Viewer, text: str, name: str) -> Check
         problems.add(replace(each, severity="warning") if each.code in _NOT_HERE else _strict(each))
     problems.check()
     problems.add(*misspelt(definition))
-    for each in unused_variables(definition):
-        message = f"the template variable '{each.name}' is used nowhere"
-        problems.add(each.value.problem("unused-variable", message, severity="warning"))
+    for variable in unused_variables(definition):
+        message = f"the template variable '{variable.name}' is used nowhere"
+        problems.add(variable.value.problem("unused-variable", message, severity="warning"))
     return Checked(
         "definition",
         definition.name,
