@@ -20,7 +20,7 @@ from tests.support import JOBS
 FOLDER = JOBS / "platform"
 NAMES = sorted(path.name.removesuffix(".expected.yaml") for path in FOLDER.glob("*.expected.yaml"))
 
-_OWN = {"pvc_storage", "failure_analysis"}
+_OWN = {"pvc_storage", "failure_analysis", "hang"}
 """What the platform has no use of a plugin for: storages are mounted, and failures analysed, beside them."""
 
 
