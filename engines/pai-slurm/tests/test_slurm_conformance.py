@@ -24,8 +24,8 @@ class SlurmStage(PipedStage):
 @pytest.mark.needs(*NEEDS)
 class TestSlurmEngine(Conformance):
     @pytest.fixture
-    def stage(self, runs: Path, tmp_path: Path) -> Iterator[Stage]:
-        assert not runs.exists()
+    def stage(self, slurm_runs: Path, tmp_path: Path) -> Iterator[Stage]:
+        assert not slurm_runs.exists()
         made = SlurmStage(tmp_path)
         yield made
         made.close()

@@ -19,9 +19,9 @@ WAITS = ("trap 'echo told; exit 5' TERM", "echo up", "while :; do sleep 0.1; don
 
 
 @pytest.fixture
-def here(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory of a user of the profile ``lab``, whose runs are in ``runs``."""
-    assert runs.parent == tmp_path
+    assert slurm_runs.parent == tmp_path
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -69,7 +69,7 @@ def job_id(here: Path, name: str) -> str:
 
 
 def test_two_roles_run_in_one_job_with_their_own_gpus_and_know_each_other(
-    here: Path, cluster: SlurmCluster
+    here: Path, slurm: SlurmCluster
 ) -> None:
     said = "echo $PAI_HOST_IP_ps_0 gpus=$CUDA_VISIBLE_DEVICES step=${SLURM_STEP_ID:+yes}"
     roles = {"ps": role(said), "worker": role(said, cpu=2, gpu=1, instances=2)}
@@ -80,18 +80,18 @@ def test_two_roles_run_in_one_job_with_their_own_gpus_and_know_each_other(
     gpus = {texts[f"worker/{index}"].split("gpus=")[1][0] for index in (0, 1)}
     nodes = json.loads((here / "runs/two-1/two-1/nodes.json").read_text())
     assert gpus == {"0", "1"} or nodes["worker/0"]["node"] != nodes["worker/1"]["node"]
-    leaders = cluster.call("scontrol", "show", "job", job_id(here, "two-1"), "--oneliner").splitlines()
+    leaders = slurm.call("scontrol", "show", "job", job_id(here, "two-1"), "--oneliner").splitlines()
     assert len(leaders) == len(roles)  # components of one job
 
 
-def test_a_secret_reaches_the_task_and_nothing_that_others_can_see(here: Path, cluster: SlurmCluster) -> None:
+def test_a_secret_reaches_the_task_and_nothing_that_others_can_see(here: Path, slurm: SlurmCluster) -> None:
     secret = "s3cr3t-of-the-job"
     command = "test '<% $secrets.key %>' = \"$(printf 's3cr3t%s' -of-the-job)\""
     document = job(name="hidden", secrets={"key": secret}, taskRoles={"worker": role(command, *WAITS)})
     name = detached(here, document)
-    everything = cluster.call("scontrol", "show", "job", job_id(here, name))
-    everything += cluster.call("scontrol", "write", "batch_script", job_id(here, name), "-")
-    everything += cluster.call("ps", "axeww", "-o", "args")
+    everything = slurm.call("scontrol", "show", "job", job_id(here, name))
+    everything += slurm.call("scontrol", "write", "batch_script", job_id(here, name), "-")
+    everything += slurm.call("ps", "axeww", "-o", "args")
     left = [
         path for path in (here / "runs").rglob("*") if path.is_file() and secret in path.read_text("latin-1")
     ]
@@ -119,11 +119,11 @@ def test_a_run_is_stopped_with_its_exit_callbacks(here: Path) -> None:
 
 @pytest.mark.parametrize("command", [("scancel",), ("scancel", "--full", "--signal=KILL")])
 def test_a_job_that_somebody_cancels_by_hand_is_told_as_that(
-    here: Path, cluster: SlurmCluster, command: tuple[str, ...]
+    here: Path, slurm: SlurmCluster, command: tuple[str, ...]
 ) -> None:
     """Whether its run supervisor could still tell, or not."""
     name = detached(here, job(name="by-hand", taskRoles={"worker": role(*WAITS)}))
-    cluster.call(*command, job_id(here, name))
+    slurm.call(*command, job_id(here, name))
     until(lambda: state(name) in ("cancelled", "failed"))
     assert (state(name), listed(name)["tasks"][0]["state"]) in (
         ("cancelled", "stopped"),
@@ -176,27 +176,27 @@ def test_tasks_end_before_the_time_limit_with_their_exit_callbacks(here: Path) -
     assert 'outcome: "timeout"' in record
 
 
-def test_a_lost_node_is_told(here: Path, cluster: SlurmCluster) -> None:
+def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
     name = detached(here, job(name="lost", taskRoles={"worker": role(*WAITS)}))
     node = json.loads((here / "runs" / name / name / "nodes.json").read_text())["worker/0"]["node"]
-    cluster.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     until(lambda: state(name) != "running")
-    cluster.call("scontrol", "update", f"nodename={node}", "state=resume")
+    slurm.call("scontrol", "update", f"nodename={node}", "state=resume")
     assert state(name) in ("failed", "cancelled")
 
 
-def test_a_run_goes_on_while_the_controller_is_away(here: Path, cluster: SlurmCluster) -> None:
+def test_a_run_goes_on_while_the_controller_is_away(here: Path, slurm: SlurmCluster) -> None:
     name = detached(here, job(name="away", taskRoles={"worker": role("echo up", "sleep 1", "echo done")}))
-    cluster.controller.kill()
-    cluster.controller.wait()
+    slurm.controller.kill()
+    slurm.controller.wait()
     try:
         until(lambda: b"done\n" in content(log(here, name)))
         until(lambda: state(name) == "succeeded")
     finally:
-        cluster.restart_controller()
+        slurm.restart_controller()
 
 
-def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, cluster: SlurmCluster) -> None:
+def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:
     said = "echo $SLURMD_NODENAME $SLURM_STEP_ID $PAI_HOST_IP_worker_1"
     path = write_job(here, job(name="own", taskRoles={"worker": role(said, instances=2)}))
     script = f"#!/bin/sh\ncd {here}\nexec {PROGRAM} run {path} --plain\n"
@@ -215,12 +215,12 @@ def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, cluster: 
     logs = [content(here / f".pai-runs/own-1/worker/{index}/logs/user-all/current") for index in (0, 1)]
     assert {line.split()[0] for line in logs} == {b"n1", b"n2"}
     assert all(line.endswith(b" 127.0.0.1\n") for line in logs)
-    assert cluster.call("squeue", "--noheader") == ""
+    assert slurm.call("squeue", "--noheader") == ""
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(here: Path, cluster: SlurmCluster) -> Iterator[None]:
+def _nothing_is_left(here: Path, slurm: SlurmCluster) -> Iterator[None]:
     yield
-    cluster.call("scancel", f"--user={os.environ.get('USER') or 'root'}")
+    slurm.call("scancel", f"--user={os.environ.get('USER') or 'root'}")
     assert here.exists()
-    until(lambda: cluster.call("squeue", "--noheader") == "")
+    until(lambda: slurm.call("squeue", "--noheader") == "")

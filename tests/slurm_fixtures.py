@@ -1,4 +1,4 @@
-"""A cluster for the tests of this distribution, and a home with a profile of it."""
+"""A cluster for the tests of the engine for Slurm, and a user with a profile of it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +9,16 @@ from tests.slurm_cluster import SlurmCluster, running_slurm
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[SlurmCluster]:
-    """A real Slurm of two nodes; what uses it needs `NEEDS`."""
+def slurm() -> Iterator[SlurmCluster]:
+    """A real Slurm of two nodes; what uses it needs `tests.slurm_cluster.NEEDS`."""
     with running_slurm() as running:
         yield running
 
 
 @pytest.fixture
-def runs(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm_runs(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of runs of the profile ``lab``, which is all that this user has configured."""
-    monkeypatch.setenv("SLURM_CONF", str(cluster.config))
+    monkeypatch.setenv("SLURM_CONF", str(slurm.config))
     config = tmp_path / "config"
     (config / "pai-runtime").mkdir(parents=True)
     runs = tmp_path / "runs"
