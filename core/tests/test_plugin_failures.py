@@ -61,12 +61,11 @@ FAILURES = {
         {"{package}/x.py": ""},
     ),
     "has a hook with another signature": Failure(
-        "import: PluginValidationError: Plugin 'org.badNUMBER' for hook 'pai_prerequisite' hookimpl"
-        " definition: pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
+        "import: the hook pai_prerequisite has the argument tasks, which nobody gives it: it may have use",
         "@hookimpl\ndef pai_prerequisite(use, tasks): pass",
     ),
     "has a hook that there is not": Failure(
-        "import: PluginValidationError: unknown hook 'pai_prerequisit' in plugin",
+        "import: there is no hook pai_prerequisit; did you mean pai_prerequisite?",
         "@hookimpl\ndef pai_prerequisit(use, task): pass",
     ),
     "needs another API": Failure(

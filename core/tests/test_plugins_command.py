@@ -155,12 +155,12 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "another signature": (
         "@hookimpl\ndef pai_prerequisite(usage): pass",
         {},
-        ["PluginValidationError: Plugin 'org.one' for hook 'pai_prerequisite'"],
+        ["the hook pai_prerequisite has the argument usage, which nobody gives it: it may have use, task"],
     ),
     "a hook that there is not": (
         "@hookimpl\ndef pai_starts(): pass",
         {},
-        ["PluginValidationError: unknown hook 'pai_starts'"],
+        ["there is no hook pai_starts; did you mean pai_task_starts?"],
     ),
     "hooks not as listed": (
         "@hookimpl\ndef pai_init(): pass\n@hookimpl\ndef pai_task_exits(): pass",

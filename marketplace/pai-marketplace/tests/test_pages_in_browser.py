@@ -1,131 +1,37 @@
 """The pages in Chromium: with scripts, by keyboard, and as axe finds them in light, dark and on a phone."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from importlib.metadata import files
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 
-from tests.market_pages import WHOLE_JOB, Market, definition, serving
+from pai_marketplace.settings import CALLBACK, OpenId
+from pai_runtime.engines.local.ports import free_ports
+from tests.browser import Browser, chromium
+from tests.openid_provider import PASSWORD, SECRET, canaille
+from tests.running_marketplace import WHOLE_JOB, RunningMarketplace, template
 from tests.support import until
 
 pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
 
-OPTIONS = (
-    *(
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--window-size=1200,1000",
-    ),
-    *("--disable-background-networking", "--disable-sync", "--no-first-run", "--disable-component-update"),
-)
-LOOKS = (("light", 1200), ("dark", 1200), ("light", 390))
-"""Colour schemes and widths."""
 
-
-class Browser:
+class MarketBrowser(Browser):
     """Chromium at a marketplace."""
 
-    def __init__(self, chrome: Chrome, market: Market) -> None:
-        self.chrome = chrome
+    def __init__(self, chrome: Chrome, market: RunningMarketplace) -> None:
+        super().__init__(chrome, market.url)
         self.market = market
-
-    def open(self, path: str) -> None:
-        self.chrome.get(self.market.url + path)
-
-    def __call__(self, css: str) -> WebElement:
-        """The first element of a selector, once there is one."""
-        return until(lambda: self.chrome.find_elements(By.CSS_SELECTOR, css))[0]
-
-    def press(self, css: str, shows: str) -> None:
-        """Press a button or link by the keyboard, and wait for what the next page shows."""
-        old = self("html")
-        self.type(css, Keys.ENTER)
-        until(lambda: self("html") != old and self.shows(shows))
-
-    def write(self, css: str, text: str) -> None:
-        self.type(css, Keys.CONTROL, "a")
-        self.type(css, text)
-
-    def type(self, css: str, *keys: str) -> None:
-        """Send keys to an element; to its successor if the page replaces it meanwhile."""
-
-        def is_sent() -> bool:
-            with suppress(StaleElementReferenceException):
-                self(css).send_keys(*keys)
-                return True
-            return False
-
-        until(is_sent)
-
-    def text_of(self, css: str) -> str:
-        """The text in a field, whichever element has it at the moment."""
-        return str(self._run(f"return document.querySelector({css!r})?.value"))
-
-    def shows(self, text: str) -> bool:
-        shown = "return document.body ? document.body.innerText : ''"
-        return text in self.chrome.execute_script(shown)
 
     def sign_in(self, name: str) -> None:
         self.open("/sign-in")
         self.write("#token", self.market.tokens[name])
         self.press("main button", f"Signed in as {name}")
-
-    def faults(self, path: str) -> Iterator[str]:
-        """What axe finds on the page that is shown, and how wide it is, in all looks."""
-        for scheme, width in LOOKS:
-            media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-            self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-            self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            for fault in self._axe():
-                yield f"{path}, {scheme}, {width}: {fault['id']} {[each['html'] for each in fault['nodes']]}"
-            if (wide := self._run("return document.documentElement.scrollWidth")) > width:
-                yield f"{path}, {scheme}, {width}: {wide} wide"
-        self.chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-    def _axe(self) -> Sequence[dict[str, Any]]:
-        if not self._run("return 'axe' in window"):
-            self._run(AXE)
-        run = "const done = arguments[0]; axe.run().then((result) => done(result.violations))"
-        found: Sequence[dict[str, Any]] = self.chrome.execute_async_script(run)
-        return found
-
-    def _run(self, script: str) -> Any:
-        return self.chrome.execute_script(script)
-
-
-AXE = next(
-    (
-        Path(str(each.locate())).read_text()
-        for each in files("axe-selenium-python") or ()
-        if each.name == "axe.min.js"
-    ),
-    "",
-)
-
-
-@contextmanager
-def chromium(*more: str) -> Iterator[Chrome]:
-    options = ChromeOptions()
-    for each in (*OPTIONS, *more):
-        options.add_argument(each)
-    chrome = Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-    try:
-        chrome.set_script_timeout(120)
-        yield chrome
-    finally:
-        chrome.quit()
 
 
 @pytest.fixture(scope="module")
@@ -135,27 +41,27 @@ def chrome() -> Iterator[Chrome]:
 
 
 @pytest.fixture
-def browser(chrome: Chrome, tmp_path: Path) -> Iterator[Browser]:
-    with serving(tmp_path, review=True) as market:
+def browser(chrome: Chrome, tmp_path: Path) -> Iterator[MarketBrowser]:
+    with RunningMarketplace(tmp_path, review=True) as market:
         for version in ("1.0", "1.1"):
             market.publish(
-                definition(version=version, usage="Say *something*."),
-                "vision",
+                template(version=version, usage="Say *something*."),
+                owner="team",
                 title="Digits",
                 tags=["images"],
             )
-        market.publish(definition("needing", require='["marketplace://name/vision/mnist"]'))
+        market.publish(template("needing", require='["marketplace://name/team/mnist"]'))
         market.publish(WHOLE_JOB)
-        for item in ("vision/mnist", "ada/needing", "ada/hello"):
+        for item in ("team/mnist", "alice/needing", "alice/hello"):
             version = "1" if item.endswith("hello") else "1.0"
-            market.visitor("ben").post(
+            market.visitor("carol").post(
                 f"/items/{item}/review?version={version}", "/review", status="approved"
             )
         chrome.delete_all_cookies()
-        yield Browser(chrome, market)
+        yield MarketBrowser(chrome, market)
 
 
-def test_axe_finds_nothing_on_any_page(browser: Browser) -> None:
+def test_axe_finds_nothing_on_any_page(browser: MarketBrowser) -> None:
     found: list[str] = []
 
     def look(*paths: str) -> None:
@@ -163,8 +69,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser) -> None:
             browser.open(path)
             found.extend(browser.faults(path))
 
-    look("/", "/?q=nothing", "/items/vision/mnist", "/items/ada/hello/use", "/nowhere", "/publish")
-    browser.open("/items/vision/mnist/use")
+    look("/", "/?q=nothing", "/items/team/mnist", "/items/alice/hello/use", "/nowhere", "/publish")
+    browser.open("/items/team/mnist/use")
     browser.press("button[value=fill]", "valid")
     found.extend(browser.faults("use"))
     browser.write("#text", "a: [")
@@ -174,22 +80,22 @@ def test_axe_finds_nothing_on_any_page(browser: Browser) -> None:
     browser.write("#token", "x")
     browser.press("main button", "not valid")
     found.extend(browser.faults("wrong token"))
-    browser.sign_in("ada")
-    look("/publish", "/items/vision/mnist", "/items/vision/mnist/edit", "/review")
-    look("/items/vision/mnist/differences?from=1.0&to=1.1")
+    browser.sign_in("alice")
+    look("/publish", "/items/team/mnist", "/items/team/mnist/edit", "/review")
+    look("/items/team/mnist/differences?from=1.0&to=1.1")
     browser.open("/publish")
     browser.write("#text", "a: [")
     browser.press("button[value=publish]", "Not published")
     found.extend(browser.faults("wrong text"))
-    browser.sign_in("ben")
+    browser.sign_in("carol")
     look("/review")
     assert not found
 
 
-def test_an_item_is_published_found_used_and_changed(browser: Browser) -> None:
-    browser.sign_in("ada")
+def test_an_item_is_published_found_used_and_changed(browser: MarketBrowser) -> None:
+    browser.sign_in("alice")
     browser.open("/publish")
-    browser.write("#text", definition("brandnew"))
+    browser.write("#text", template("brandnew"))
     until(lambda: browser.shows("The text is valid"))  # as one types
     browser.write("#title", "Brand new")
     browser.press("button[value=publish]", "waits for review")
@@ -197,22 +103,22 @@ def test_an_item_is_published_found_used_and_changed(browser: Browser) -> None:
     browser.write("#q", "brand")
     until(lambda: browser.shows("1 item\n"))  # as one types, too
     assert browser.chrome.current_url.endswith("?q=brand")
-    browser.press("#results h2 a", "marketplace://name/ada/brandnew@1.0")
+    browser.press("#results h2 a", "marketplace://name/alice/brandnew@1.0")
     browser.press(".actions a", "Use Brand new")
     browser.write("#var-words", "good morning")
     until(lambda: "good morning" in browser.text_of("#text"))
     browser.write("#var-count", "many")
     until(lambda: browser.shows("expected a whole number"))
-    browser.open("/items/ada/brandnew/edit")
-    browser.write("#text", definition("brandnew", "2.0"))
+    browser.open("/items/alice/brandnew/edit")
+    browser.write("#text", template("brandnew", "2.0"))
     browser.press("button[value=publish]", "2.0")
     browser.press("header form button", "Sign in")
-    browser.open("/items/ada/brandnew")
+    browser.open("/items/alice/brandnew")
     assert browser.shows("Nothing is here")
 
 
-def test_a_job_is_checked_as_one_types_and_a_message_leads_to_its_line(browser: Browser) -> None:
-    browser.open("/items/ada/hello/use")
+def test_a_job_is_checked_as_one_types_and_a_message_leads_to_its_line(browser: MarketBrowser) -> None:
+    browser.open("/items/alice/hello/use")
     browser("#text").send_keys(Keys.CONTROL, Keys.END)
     browser("#text").send_keys("taskRolse: {}\n")
     browser.type("#checked a[data-line]", Keys.ENTER)
@@ -222,7 +128,7 @@ def test_a_job_is_checked_as_one_types_and_a_message_leads_to_its_line(browser: 
     assert str(focused.get_property("value"))[start:end] == "taskRolse: {}"
 
 
-def test_the_keyboard_reaches_the_content_at_once(browser: Browser) -> None:
+def test_the_keyboard_reaches_the_content_at_once(browser: MarketBrowser) -> None:
     browser.open("/")
     browser("body").send_keys(Keys.TAB)
     skip = browser.chrome.switch_to.active_element
@@ -231,29 +137,47 @@ def test_the_keyboard_reaches_the_content_at_once(browser: Browser) -> None:
     until(lambda: browser.chrome.switch_to.active_element.get_attribute("id") == "main")
 
 
-def test_who_has_no_right_is_told(browser: Browser) -> None:
-    browser.sign_in("eve")
-    browser.open("/items/vision/mnist/edit")
+def test_who_has_no_right_is_told(browser: MarketBrowser) -> None:
+    browser.sign_in("bob")
+    browser.open("/items/team/mnist/edit")
     assert browser.shows("You have no right to this")
-    browser.open("/items/vision/mnist")
+    browser.open("/items/team/mnist")
     assert not browser.chrome.find_elements(By.CSS_SELECTOR, "a[href$='/edit']")
 
 
-def test_the_policy_keeps_inline_scripts_out(browser: Browser) -> None:
+def test_the_policy_keeps_inline_scripts_out(browser: MarketBrowser) -> None:
     browser.open("/")
     inline = "const e = document.createElement('script'); e.text = 'window.ran = 1'; document.body.append(e)"
     browser.chrome.execute_script(inline)
     assert browser.chrome.execute_script("return window.ran") is None
 
 
+@pytest.mark.needs("canaille")
+def test_who_signs_in_at_the_provider_is_signed_in_here(chrome: Chrome, tmp_path: Path) -> None:
+    port, its_port = free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    with canaille(its_port, url + CALLBACK) as issuer:
+        known = OpenId(issuer, "market", url, SECRET)
+        with RunningMarketplace(tmp_path, port=port, openid=known) as market:
+            browser = MarketBrowser(chrome, market)
+            browser.open("/sign-in?next=/publish")
+            browser.press("main a.button", "Login")
+            browser.write("#login", "dora")
+            browser.press("button[type=submit]", "Password")
+            browser.write("#password", PASSWORD)
+            # What another site's page leads to has to have the strict cookie nevertheless.
+            browser.press("button[type=submit]", "Signed in as dora")
+            assert urlsplit(chrome.current_url).path == "/publish"
+
+
 def test_without_scripts_all_of_it_works(tmp_path: Path) -> None:
-    with serving(tmp_path) as market, chromium("--blink-settings=scriptEnabled=false") as chrome:
-        browser = Browser(chrome, market)
+    with RunningMarketplace(tmp_path) as market, chromium("--blink-settings=scriptEnabled=false") as chrome:
+        browser = MarketBrowser(chrome, market)
         browser.open("/sign-in")
-        browser("#token").send_keys(market.tokens["ada"], Keys.ENTER)
+        browser("#token").send_keys(market.tokens["alice"], Keys.ENTER)
         browser(".person form")
         browser.open("/publish")
-        browser("#text").send_keys(definition())
+        browser("#text").send_keys(template())
         browser("button[value=publish]").send_keys(Keys.ENTER)
         browser(".actions a").send_keys(Keys.ENTER)
         browser("#var-words").send_keys("good morning", Keys.ENTER)

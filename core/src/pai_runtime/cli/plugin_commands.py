@@ -31,6 +31,8 @@ DISTRIBUTIONS: Final = {
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
     "open": "pai-runs",
+    "plugins new": "pai-plugin-kit",
+    "report": "pai-report",
     "stacks": "pai-hang",
 }
 """The commands of the built-in plugins, each with what brings it, to name that where it is missing."""

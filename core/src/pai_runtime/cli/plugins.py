@@ -11,7 +11,7 @@ from pai_runtime.cli.arguments import add_json, add_policy
 from pai_runtime.document.schemas import expectation
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
-from pai_runtime.host.plugin_check import manifest_mismatches
+from pai_runtime.host.plugin_check import Fault, check_plugins
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.host.policy import freeze
 from pai_runtime.job.model import plugin_id
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
     show = commands.add_parser("show", help="show a plugin's manifest and parameters")
-    check = commands.add_parser("check", help="import plugins and check that they match their manifests")
+    check = commands.add_parser(
+        "check", help="import plugins, and check them by their manifests and examples"
+    )
     check_policy = commands.add_parser(
         "check-policy", help="name the entries of the policies that match nothing that is installed"
     )
@@ -39,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         nargs="?",
         help="a plugin's id, or its short name (default: all that are allowed)",
+    )
+    check.add_argument(
+        "--debug", action="store_true", help="show which lines of a plugin's code led to an exception"
     )
     digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
 
@@ -63,10 +68,7 @@ def _under_policies(host: Host, args: argparse.Namespace) -> int:
         return _freeze(host)
     if args.action == "check-policy":
         return _check_policy(host)
-    if args.id is None:
-        return _check_all(host)
-    id_ = plugin_id(args.id)
-    return _show(host, id_) if args.action == "show" else _check(host, id_)
+    return _show(host, plugin_id(args.id)) if args.action == "show" else _check(host, args)
 
 
 def _list(host: Host, *, as_json: bool) -> int:
@@ -148,30 +150,29 @@ def _target(schema: Any, root: Mapping[str, Any]) -> Any:
     return target
 
 
-def _check(host: Host, id_: str) -> int:
-    claimants = host.installed.get(id_, ())
-    plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
-    return _check_one(host, plugin)
-
-
-def _check_all(host: Host) -> int:
-    statuses = [_check_one(host, plugin) for plugin in host.usable]
-    return INVALID if any(statuses) else 0
+def _check(host: Host, args: argparse.Namespace) -> int:
+    if args.id is None:
+        plugins = list(host.usable)
+    else:
+        id_ = plugin_id(args.id)
+        claimants = host.installed.get(id_, ())
+        plugins = [claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)]
+    found = check_plugins(host, [plugin for plugin in plugins if not plugin.fault])
+    for plugin in plugins:
+        faults = [Fault("manifest", plugin.fault)] if plugin.fault else found[plugin.id]
+        for fault in faults:
+            report(f"{plugin.label}: {fault.message}")
+            if args.debug:
+                report(*(f"    {frame}" for frame in fault.frames))
+        if not faults:
+            write_lines([f"OK: {plugin.label} matches its manifest"])
+    return INVALID if any(plugin.fault or found[plugin.id] for plugin in plugins) else 0
 
 
 def _check_policy(host: Host) -> int:
     problems = list(host.unmatched_entries)
     report_problems(problems)
     return INVALID if problems else 0
-
-
-def _check_one(host: Host, plugin: Plugin) -> int:
-    faults = [plugin.fault] if plugin.fault else list(manifest_mismatches(host, plugin))
-    for fault in faults:
-        report(f"{plugin.label}: {fault}")
-    if not faults:
-        write_lines([f"OK: {plugin.label} matches its manifest"])
-    return INVALID if faults else 0
 
 
 def _freeze(host: Host) -> int:

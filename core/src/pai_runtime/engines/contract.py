@@ -36,6 +36,12 @@ def _texts(guard: Guard, value: Any) -> list[str]:
     return [of_type(str)(guard, each) for each in texts]
 
 
+def _plan(guard: Guard, value: Any) -> Any:
+    from pai_runtime.task.plan import Plan  # noqa: PLC0415 - not for commands that look at runs
+
+    return of_type(Plan, None)(guard, value)
+
+
 _OF_A_RUN: Final = (ClusterError, CannotCopy, CannotEnter, CannotRemove, NoSuchRun, OSError)
 
 _READER: Final = Contract(
@@ -52,6 +58,8 @@ _READER: Final = Contract(
         "variables": of_type(TaskVariables),
         "cancel": of_type(str),
         "remove": of_type(int, None),
+        "plan": _plan,
+        "events": of_type(Sequence),
         "services": of_type(Mapping),
         "provenance": of_type(Mapping),
         "connected": of_type(AbstractContextManager),

@@ -11,7 +11,7 @@ from pai_runtime.plugin import UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Protocol
 
     from pai_runtime.host.code import Code
@@ -37,12 +37,20 @@ def plugin_label(id_: str, code: Code) -> str:
 
 
 class PluginError(Exception):
-    """The exception for an error of a plugin; it names plugin, distribution, version and phase."""
+    """The exception for an error of a plugin; it names plugin, distribution, version and phase.
 
-    def __init__(self, plugin: Blamed, phase: str, what: str) -> None:
+    `kind` is the name of the class of what the plugin raised, empty if it raised nothing; `frames` are the
+    lines of the plugin's own code that led there, outermost first, as ``file:line in function``.
+    """
+
+    def __init__(
+        self, plugin: Blamed, phase: str, what: str, *, kind: str = "", frames: Sequence[str] = ()
+    ) -> None:
         super().__init__(f"{plugin.label}, {phase}: {what}")
         self.phase = phase
         self.what = what
+        self.kind = kind
+        self.frames = tuple(frames)
 
 
 @contextlib.contextmanager
@@ -59,11 +67,13 @@ def blamed(plugin: Blamed, phase: str, *passing: type[Exception]) -> Iterator[No
         raise
     except SystemExit as error:
         raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None
-    except UserError as error:
-        raise PluginError(plugin, phase, _one_line(error)) from error
     except BaseException as error:
-        what = f"{type(error).__name__}: {_one_line(error)}{_where(error, plugin)}"
-        raise PluginError(plugin, phase, what) from error
+        kind, places = type(error).__name__, _places(error, plugin)
+        what = _one_line(error)
+        if not isinstance(error, UserError):
+            what = f"{kind}: {what}" + (f" ({places[-1][0]})" if places else "")
+        frames = [f"{where} in {function}" for where, function in places]
+        raise PluginError(plugin, phase, what, kind=kind, frames=frames) from error
 
 
 @contextlib.contextmanager
@@ -90,17 +100,16 @@ def _one_line(thing: object) -> str:
         return f"(cannot be shown: {type(error).__name__})"
 
 
-def _where(error: BaseException, plugin: Blamed) -> str:
-    """Return the innermost traceback line in the plugin's code, as `` (file:line)``; empty without one."""
+def _places(error: BaseException, plugin: Blamed) -> list[tuple[str, str]]:
+    """Return where in the plugin's code a traceback has been: ``file:line`` and function, outermost first."""
     if isinstance(error, SyntaxError):
-        return f" ({error.filename}:{error.lineno})"
+        return [(f"{error.filename}:{error.lineno}", "<module>")]
     from traceback import walk_tb  # noqa: PLC0415 - not for what goes well
 
     location = plugin.location or Path()
     own = str(location.parent if location.name == "__init__.py" else location)
-    found = [
-        f" ({frame.f_code.co_filename}:{line})"
+    return [
+        (f"{frame.f_code.co_filename}:{line}", frame.f_code.co_name)
         for frame, line in walk_tb(error.__traceback__)
         if frame.f_code.co_filename.startswith(own)
     ]
-    return found[-1] if found else ""

@@ -144,21 +144,12 @@ def _call(function: Any, arguments: dict[str, Any]) -> object:
     """Call a hook with the arguments that it declares, as the host does while planning."""
     code = getattr(function, "__code__", None)
     if code is None or hasattr(function, "__wrapped__"):
-        named = _positional(function)
+        from pai_runtime.host.signatures import declared_arguments  # noqa: PLC0415 - slow, and rarely needed
+
+        named = declared_arguments(function)
     else:
         named = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ())]
     return function(*(arguments[name] for name in named))
-
-
-def _positional(function: Any) -> list[str]:
-    """Return the names of the required positional arguments of a callable that is not a plain function."""
-    from inspect import Parameter, signature  # noqa: PLC0415 - slow, and hardly ever needed
-
-    return [
-        name
-        for name, each in signature(function).parameters.items()
-        if each.kind is Parameter.POSITIONAL_OR_KEYWORD and each.default is Parameter.empty
-    ]
 
 
 def _set_environment(environment: dict[str, str]) -> None:

@@ -2,25 +2,24 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from pai_runtime import hooks
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import LoadedPlugin
+from pai_runtime.host.loading import HOOKS, LoadedPlugin
 from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, NoAnswer, SeparateProcess
 from pai_runtime.plugin import Contribution, Mount, Service, ShellStep, Task, Use
 from pai_runtime.task.record import record, replace
 
 _IMPORT = "import"
 _HOOK = "hook pai_prerequisite"
-_HOOKS = frozenset(name for name in vars(hooks) if name.startswith("pai_"))
 _AS_BEFORE = '"as before"'
 _LONGEST_ERROR = 2000
+_MOST_FRAMES = 50
 _NONSENSE = "returned an answer that cannot be understood"
 
 
@@ -35,29 +34,39 @@ class Question:
 
 @record(frozen=True)
 class Answer:
-    """An answer of a plugin: the hooks that it implements, and per task a contribution or an error."""
+    """An answer of a plugin: the hooks that it implements, and per task a contribution or an error.
+
+    `import_time` is how long its import has kept a processor busy, in seconds.
+    """
 
     hooks: frozenset[str]
     contributions: Sequence[Contribution | PluginError]
+    import_time: float = 0
 
 
-def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:
+def ask(
+    host: Host, questions: Sequence[Question], prepare: Callable[[], None] = lambda: None
+) -> list[Answer | PluginError]:
     """Return the answer to each question, or the error of its plugin.
 
-    A plugin that ends or blocks the process is not asked again; the others are asked in a new one. Raises
-    `InvalidInput` if no process can be started.
+    `prepare` is called in the process of the plugins, before it imports any. A plugin that ends or blocks the
+    process is not asked again; the others are asked in a new one. Raises `InvalidInput` if no process can be
+    started.
     """
     try:
-        return _ask(host, questions)
+        return _ask(host, questions, prepare)
     except OSError as error:
         message = f"cannot start a process to ask plugins what they contribute: {error.strerror}"
         raise InvalidInput([Problem("no-process", message)]) from error
 
 
-def _ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:
+def _ask(
+    host: Host, questions: Sequence[Question], prepare: Callable[[], None]
+) -> list[Answer | PluginError]:
     answers: dict[int, Answer | PluginError] = {}
     while left := {number: each for number, each in enumerate(questions) if number not in answers}:
-        with contextlib.closing(SeparateProcess(partial(_answer, host, list(left.values())))) as process:
+        work = partial(_answer, host, list(left.values()), prepare)
+        with contextlib.closing(SeparateProcess(work)) as process:
             for number, question in left.items():
                 try:
                     answers[number] = _receive(process, question)
@@ -72,24 +81,37 @@ def _receive(process: SeparateProcess, question: Question) -> Answer | PluginErr
     """Receive the untrusted answers to one question. Raises `PluginError` if no more will come."""
     plugin, phase = question.plugin, _IMPORT
     try:
-        listed = _hooks(process.receive(), plugin)
-        if isinstance(listed, PluginError):
-            return listed
+        first = _first(process.receive(), plugin)
+        if isinstance(first, PluginError):
+            return first
         phase = _HOOK
         contributions: list[Contribution | PluginError] = []
         for _ in question.tasks:
             contributions.append(_contribution(process.receive(), plugin, contributions))
     except (NoAnswer, ValueError) as error:
         raise PluginError(plugin, phase, str(error)) from None
-    return Answer(listed, contributions)
+    return replace(first, contributions=contributions)
 
 
-def _hooks(answer: Any, plugin: Plugin) -> frozenset[str] | PluginError:
+def _first(answer: Any, plugin: Plugin) -> Answer | PluginError:
     match answer:
-        case {"error": str(what)}:
-            return PluginError(plugin, _IMPORT, what[:_LONGEST_ERROR])
-        case {"hooks": list(listed)} if all(isinstance(name, str) and name in _HOOKS for name in listed):
-            return frozenset(listed)
+        case {"error": error}:
+            return _parsed_error(error, plugin, _IMPORT)
+        case {"hooks": list(listed), "importTime": float(seconds)} if all(
+            isinstance(name, str) and name in HOOKS for name in listed
+        ):
+            return Answer(frozenset(listed), (), seconds)
+    raise ValueError(_NONSENSE)
+
+
+def _parsed_error(error: Any, plugin: Plugin, phase: str) -> PluginError:
+    match error:
+        case {"what": str(what), "kind": str(kind), "frames": list(frames)} if all(
+            isinstance(frame, str) for frame in frames
+        ):
+            shown = [frame[:_LONGEST_ERROR] for frame in frames[-_MOST_FRAMES:]]
+            what, kind = what[:_LONGEST_ERROR], kind[:_LONGEST_ERROR]
+            return PluginError(plugin, phase, what, kind=kind, frames=shown)
     raise ValueError(_NONSENSE)
 
 
@@ -99,15 +121,16 @@ def _contribution(
     match answer:
         case "as before" if before:
             return before[-1]
-        case {"error": str(what)}:
-            return PluginError(plugin, _HOOK, what[:_LONGEST_ERROR])
+        case {"error": error}:
+            return _parsed_error(error, plugin, _HOOK)
         case {"contribution": document}:
             return contribution_from_json(document)
     raise ValueError(_NONSENSE)
 
 
-def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None:
+def _answer(host: Host, questions: Sequence[Question], prepare: Callable[[], None], pipe: AnswerPipe) -> None:
     """Answer all questions; the separate process runs this."""
+    prepare()
     for question in questions:
         try:
             loaded = host.load(question.plugin)
@@ -115,7 +138,8 @@ def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None
             pipe.send(_error(error))
             pipe.flush()
             continue
-        pipe.send(json.dumps({"hooks": [name for name in _HOOKS if loaded.implements(name)]}))
+        implemented = [name for name in HOOKS if loaded.implements(name)]
+        pipe.send(json.dumps({"hooks": implemented, "importTime": loaded.import_time}))
         pipe.flush()
         parameters = json.dumps(question.use.parameters)
         before = ""
@@ -157,7 +181,7 @@ def contribution_of(loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
 
 
 def _error(error: PluginError) -> str:
-    return json.dumps({"error": error.what})
+    return json.dumps({"error": {"what": error.what, "kind": error.kind, "frames": error.frames}})
 
 
 def contribution_to_json(contribution: Contribution) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from pai_runtime.runs.errors import CannotCopy, CannotEnter
 from pai_runtime.runs.log_times import Piece
@@ -15,6 +15,9 @@ from pai_runtime.runs.restarts import restarts
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.record import record
+
+if TYPE_CHECKING:  # the commands that only look at runs start faster without
+    from pai_runtime.task.plan import Plan
 
 LogName = Literal["user", "runtime"]
 """The output of a task's command, or the log of the runtime and its callbacks."""
@@ -135,6 +138,17 @@ class RunReader(ABC):
         further requests may be missing, such as the text of the job.
         """
         return {}
+
+    def plan(self, task: RunTask) -> "Plan | None":  # noqa: ARG002 - as above
+        """Return the plan of a task; None if it is not kept, or is invalid."""
+        return None
+
+    def events(self, task: RunTask, attempt: int | None = None) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002 - as above
+        """Return the events of an attempt of a task, oldest first; empty if they are not kept.
+
+        `attempt` is as for `log`.
+        """
+        return ()
 
     def services(self, task: RunTask) -> Mapping[str, str]:
         """Return the addresses of the services of a running task that are ready, by name."""

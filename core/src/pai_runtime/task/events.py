@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from pai_runtime.task.fast_json import dumps, loads
+from pai_runtime.task.fast_json import dumps, loads_untrusted
 from pai_runtime.task.layout import EVENTS
 
 TYPE_CHECKING = False
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1024 * 1024
 """The size in bytes at which the file becomes ``events.jsonl.1``, in the place of an earlier one."""
+
+_MOST_CONTAINERS = 100
+"""Maximum number of objects and lists in an event, of which it is one."""
 
 _LATEST = 253402300800
 """The first moment whose year has five digits."""
@@ -67,8 +70,8 @@ def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
             continue
         for line in lines:
             try:
-                event = loads(line)
-            except (ValueError, RecursionError):
+                event = loads_untrusted(line, _MOST_CONTAINERS)
+            except ValueError:
                 continue
             if isinstance(event, dict) and _is_event(event):
                 yield event

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pai_runtime.runs.errors import CannotCopy, CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
@@ -18,11 +18,15 @@ from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
 from pai_runtime.runs.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, read_run
 from pai_runtime.runs.task_files import TaskFile
+from pai_runtime.task.events import read_events
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import ATTEMPTS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES, VARIABLES
+from pai_runtime.task.layout import ATTEMPTS, PLAN, RUNTIME_LOG, SHARED, USER_LOG, USER_LOG_TIMES, VARIABLES
 from pai_runtime.task.state import read_state
+
+if TYPE_CHECKING:  # the commands that only look at runs start faster without
+    from pai_runtime.task.plan import Plan
 
 _LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
 _TIMES = {"user": USER_LOG_TIMES.rpartition("/")[2], "runtime": None}
@@ -77,6 +81,26 @@ class LocalRunReader(RunReader):
         if not isinstance(variables, dict):
             raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
         return TaskVariables(variables)
+
+    def plan(self, task: RunTask) -> "Plan | None":
+        """Return the plan of a task; None if it is not kept, or is invalid."""
+        from pai_runtime.task.plan import Plan, PlanError  # noqa: PLC0415 - as below
+
+        try:
+            with self._folder_of(task) as own:
+                document = loads_untrusted(own.read(PLAN, _MOST_BYTES))
+                return Plan.from_json({**document, "shared": loads_untrusted(own.read(SHARED, _MOST_BYTES))})
+        except (OSError, TypeError, ValueError, PlanError):
+            return None
+
+    def events(self, task: RunTask, attempt: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the events of an attempt of a task, oldest first; empty if they are not kept."""
+        where = f"{ATTEMPTS}/{attempt}" if attempt is not None else ""
+        try:
+            with self._folder_of(task) as own, own.folder(where) as folder:
+                return list(read_events(folder))
+        except OSError:
+            return []
 
     def cancel(self) -> str:
         """Interrupt the process that runs the job, and return what people can do besides waiting."""
