@@ -50,7 +50,7 @@ def test_each_shape_has_the_nodes_of_its_component() -> None:
 
 
 def test_an_allocation_without_room_is_refused_with_what_it_has() -> None:
-    with pytest.raises(CannotRun, match="worker/1 asks for 4 CPUs.*6 CPUs on 1 nodes"):
+    with pytest.raises(CannotRun, match=r"worker/1 asks for 4 CPUs.*6 CPUs on 1 nodes"):
         nodes_of(loaded(worker=(2, 4)), Component(None, (Node("n1", 6, 1),)))
 
 
