@@ -95,6 +95,11 @@ DOCUMENTS: Final = {
         "profile.schema.json",
         "What `engines.yaml` says of one cluster whose `engine` is `kubernetes`: YAML.",
     ),
+    "Engine profile of Slurm": (
+        "pai_slurm",
+        "profile.schema.json",
+        "What `engines.yaml` says of one cluster whose `engine` is `slurm`: YAML.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",
@@ -326,9 +331,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _own_plugins() -> list[Plugin]:
     """The plugins of this repository, by their ids."""
-    own = {
-        path.name for folder in ("plugins", "engines", "marketplace") for path in (ROOT / folder).iterdir()
-    }
+    folders = ("plugins", "engines", "libraries", "marketplace")
+    own = {path.name for folder in folders for path in (ROOT / folder).iterdir()}
     installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
     return [plugin for plugin in installed if plugin.distribution in own]
 

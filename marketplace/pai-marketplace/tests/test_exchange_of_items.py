@@ -7,22 +7,32 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from pai_marketplace import items
 from pai_marketplace.backup import backup, restore
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Conflict, Invalid
-from pai_marketplace.export import export, export_definitions
+from pai_marketplace.export import export, export_newest
 from pai_marketplace.items import Search
-from pai_marketplace.models import Base, Version
+from pai_marketplace.models import Account, Base, Version
 from pai_marketplace.publishing import Publication, publish, withdraw
 from pai_marketplace.settings import Settings
 from pai_marketplace.sync import sync
 from pai_marketplace.viewer import ANYBODY, OPERATOR
-from tests.running_marketplace import add_people, definition
+from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
 SETTINGS = Settings("")
+_ACCOUNT = """
+INSERT INTO accounts (name, is_group, is_admin, is_reviewer, is_disabled, created_at)
+VALUES (:name, false, false, false, false, '')
+"""
+_ITEM = """
+INSERT INTO items (id, owner, name, type, author, title, summary, description, visibility, is_official,
+  is_withdrawn, is_deprecated, replaced_by, status, latest, uses, stars, search_text, created_at, updated_at)
+VALUES ('x', :owner, :name, 'data', :owner, '', '', '', 'public', false,
+  false, false, '', 'approved', '1', 0, 0, '', '', '')
+"""
 
 
 def _published(database: Database) -> list[str]:
@@ -54,6 +64,23 @@ def test_sync_from_a_folder_and_again(database: Database, tmp_path: Path) -> Non
     (folder / "team" / "broken.yaml").write_text("name: [")
     done = sync(database, SETTINGS, str(folder))
     assert (done.new, done.same, len(done.problems)) == (0, 2, 4)
+
+
+def test_jobs_are_synced_and_exported_too(database: Database, tmp_path: Path) -> None:
+    add_people(database)
+    folder = _folder(tmp_path / "definitions")
+    requiring = WHOLE_JOB.replace(
+        "dockerImage:", "prerequisites: [marketplace://name/team/mnist]\n    dockerImage:"
+    )
+    (folder / "alice" / "first.yaml").write_text(requiring)
+    (folder / "team" / "wrong.yaml").write_text(WHOLE_JOB.replace("commands", "comands"))
+    (folder / "team" / "latin.yaml").write_bytes(WHOLE_JOB.replace("hello", "h\xe4llo").encode("latin-1"))
+    done = sync(database, SETTINGS, str(folder))
+    assert (done.new, done.same) == (4, 0)
+    assert {each.partition(":")[0] for each in done.problems} == {"team/wrong.yaml", "team/latin.yaml"}
+    assert export_newest(database, tmp_path / "again") == 4
+    assert (tmp_path / "again" / "alice" / "first.yaml").read_text() == requiring
+    assert sync(database, SETTINGS, str(tmp_path / "again")).same == 6  # one file has two definitions
 
 
 def test_sync_from_a_git_repository(database: Database, tmp_path: Path) -> None:
@@ -91,7 +118,7 @@ def test_export_and_what_is_gone(database: Database, tmp_path: Path) -> None:
     }
     with pytest.raises(Conflict):
         export(database, tmp_path / "definitions")
-    assert export_definitions(database, tmp_path / "again") == 2
+    assert export_newest(database, tmp_path / "again") == 2
     assert (tmp_path / "again" / "team" / "mnist.yaml").read_text() == definition()
 
 
@@ -133,15 +160,20 @@ def test_what_is_restored_can_be_written_to(database: Database, tmp_path: Path) 
         assert session.scalar(select(func.count()).select_from(Version)) == 1
 
 
-def test_the_migrations_make_the_schema_of_the_models(database_url: str) -> None:
+def test_the_migrations_make_the_schema_of_the_models_and_keep_what_is_there(database_url: str) -> None:
     database = Database(database_url)
     database.upgrade("0001")
-    add_people(database)
+    with database.writing() as session:
+        session.execute(text(_ACCOUNT), {"name": "alice"})
+        session.execute(text(_ITEM), {"owner": "alice", "name": "mnist"})
     database.upgrade()
     database.upgrade()
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, Base.metadata) == []
     with database.reading() as session:
-        assert session.connection().exec_driver_sql("SELECT count(*) FROM accounts").scalar() == 6
+        assert session.get_one(Account, "alice").subject is None
+        assert [each.full_name for each in items.named(session, OPERATOR, "alice", "mnist")] == [
+            "alice/mnist"
+        ]
     database.close()

@@ -31,6 +31,7 @@ DISTRIBUTIONS: Final = {
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
     "open": "pai-runs",
+    "plugins new": "pai-plugin-kit",
     "report": "pai-report",
     "stacks": "pai-hang",
 }
