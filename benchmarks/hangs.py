@@ -1,19 +1,22 @@
 """hangs: tasks that hang and tasks that do not, of real programs, and what it costs to find out.
 
-Each kind of hang is a role of three ranks, of which the second is the culprit; PyTorch's gloo joins them where
-`/usr/bin/python3` has it (Debian: python3-torch), and kinds that need it are left out elsewhere. Targets, with
-`after: 30s`: found within 60 s, the culprit told apart by `stacks`, and no report of a healthy program; the stacks
-of 16 ranks in 2 s, and a watch that takes 0.5 % of a processor.
+Each kind of hang is a role of three ranks, of which the second is the culprit; PyTorch's gloo joins them,
+where `/usr/bin/python3` has it (Debian: python3-torch); without it there are none. Targets, with
+`after: 30s`: found within 60 s, the culprit told apart by `stacks`, and no report of a healthy program; the
+stacks of 16 ranks in 2 s, and a watch that takes 0.5 % of a processor.
 """
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +66,25 @@ KINDS = {
 }
 
 _SILENT = 2 * AFTER
+PROGRAMS = {
+    "compiler": f"until = time.monotonic() + {_SILENT}\nwhile time.monotonic() < until: pass",
+    "evaluation with pauses": f"for _ in range({_SILENT}): sum(range(10**5)); time.sleep(1)",
+    "checkpoint to a slow disk": "f = open('c', 'wb', 0)\n"
+    f"for _ in range({_SILENT}): f.write(bytes(10000)); os.fsync(f); time.sleep(1)",
+    "event loop": f"import asyncio; asyncio.run(asyncio.sleep({_SILENT}))",
+    "threads that sleep": "from concurrent.futures import ThreadPoolExecutor\n"
+    f"with ThreadPoolExecutor(4) as pool: list(pool.map(time.sleep, [{_SILENT}] * 4))",
+    "pool of idle processes": f"import multiprocessing\nwith multiprocessing.Pool(2): time.sleep({_SILENT})",
+}
 HEALTHY = {
     "sleep": f"sleep {_SILENT}",
     "pipeline": f"(sleep {_SILENT}; echo end) | cat | sort",
-    "compiler": f"exec {sys.executable} -c 'import time\nwhile time.monotonic() < time.time(): pass' & p=$!; "
-    f"sleep {_SILENT}; kill $p",
-    "evaluation with a pause": f"{sys.executable} -c 'import time\nfor _ in range({_SILENT}): sum(range(10**5)); time.sleep(1)'",
-    "checkpoint to a slow disk": f'{sys.executable} -c \'import os, time\nf = open("c", "wb", 0)\n'
-    f"for _ in range({_SILENT}): f.write(bytes(10000)); os.fsync(f); time.sleep(1)'",
     "web server": f"timeout {_SILENT} {sys.executable} -m http.server 0 --bind 127.0.0.1 || true",
-    "event loop": f"{sys.executable} -c 'import asyncio; asyncio.run(asyncio.sleep({_SILENT}))'",
-    "pool of idle threads": f"{sys.executable} -c 'import time\nfrom concurrent.futures import ThreadPoolExecutor as T\n"
-    f"with T(4) as pool: list(pool.map(time.sleep, [{_SILENT}] * 4))'",
-    "pool of idle processes": f"{sys.executable} -c 'import time\nfrom multiprocessing import Pool\n"
-    f'if __name__ == "__main__":\n  with Pool(2) as pool: time.sleep({_SILENT})\'',
     "interactive shell": f"timeout {_SILENT} sh -c 'sleep 100000 | sh' || true",
+    **{
+        name: f"{sys.executable} -c {shlex.quote(f'import os, time{chr(10)}{program}')}"
+        for name, program in PROGRAMS.items()
+    },
 }
 
 
@@ -96,22 +103,12 @@ def main() -> list[str]:
     return missed
 
 
-class _running:  # noqa: N801 - a context manager
-    """A run in the background; cancelled at the end."""
+@dataclass(frozen=True)
+class _Run:
+    """A run in the background."""
 
-    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
-        folder.mkdir()
-        path = write_job(folder / "job.yaml", document)
-        self.folder = folder / "run"
-        argv = [PROGRAM, "run", str(path), "--out", str(self.folder)]
-        self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self) -> "_running":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait()
+    folder: Path
+    process: subprocess.Popen[bytes]
 
     def notes(self, role: str) -> dict[int, list[str]]:
         """What people are told of each task of a role."""
@@ -119,6 +116,19 @@ class _running:  # noqa: N801 - a context manager
         for state in self.folder.glob(f"{role}/*/state.json"):
             found[int(state.parent.name)] = json.loads(state.read_text())["notes"]
         return {index: notes for index, notes in found.items() if notes}
+
+
+@contextmanager
+def _running(folder: Path, document: Mapping[str, Any]) -> Iterator[_Run]:
+    """Start a run, and cancel it at the end."""
+    folder.mkdir()
+    path = write_job(folder / "job.yaml", document)
+    argv = [PROGRAM, "run", str(path), "--out", str(folder / "run")]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield _Run(folder / "run", process)
+        finally:
+            process.send_signal(signal.SIGINT)
 
 
 def _role(command: str, instances: int = 1) -> dict[str, Any]:
@@ -133,9 +143,7 @@ def _role(command: str, instances: int = 1) -> dict[str, Any]:
 def _hanging(kinds: Mapping[str, str]) -> dict[str, Any]:
     roles = {}
     for number, program in enumerate(kinds.values()):
-        roles[f"kind{number}"] = _role(
-            f"exec {SYSTEM_PYTHON} -c '{program.replace(chr(39), chr(34))}'", RANKS
-        )
+        roles[f"kind{number}"] = _role(f"exec {SYSTEM_PYTHON} -c {shlex.quote(program)}", RANKS)
     extras = {"hang": {"after": f"{AFTER}s"}, "com.microsoft.pai.runtimeplugin": [{"plugin": "distributed"}]}
     return job([], taskRoles=roles, extras=extras)
 
@@ -147,10 +155,10 @@ def _healthy() -> dict[str, Any]:
 
 def _ranks() -> dict[str, Any]:
     program = "import threading; threading.Event().wait()"
-    return job([], taskRoles={"worker": _role(f"exec {sys.executable} -c '{program}'", MANY)})
+    return job([], taskRoles={"worker": _role(f"exec {sys.executable} -c {shlex.quote(program)}", MANY)})
 
 
-def _found(run: _running, kinds: Mapping[str, str]) -> list[str]:
+def _found(run: _Run, kinds: Mapping[str, str]) -> list[str]:
     """Wait until each kind is reported; print when, and what `stacks` says of it."""
     missed, rows = [], []
     found: dict[int, float] = {}
@@ -204,7 +212,7 @@ def _watches() -> dict[int, float]:
     return found
 
 
-def _quiet(run: _running) -> list[str]:
+def _quiet(run: _Run) -> list[str]:
     """Return which healthy programs were reported, once they have ended."""
     run.process.wait()
     rows, missed = [], []
@@ -216,7 +224,7 @@ def _quiet(run: _running) -> list[str]:
     return missed
 
 
-def _stacks(run: _running) -> list[str]:
+def _stacks(run: _Run) -> list[str]:
     """Return what is missed of the time in which the stacks of many ranks are shown."""
     argv = [PROGRAM, "stacks", str(run.folder)]
     while f"{MANY} tasks" not in subprocess.run(argv, check=False, capture_output=True, text=True).stdout:

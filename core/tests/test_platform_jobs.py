@@ -85,7 +85,7 @@ def parts(plan: Plan) -> dict[str, Any]:
         "uses": [use for use in uses if use["plugin"] not in _OWN],
         "steps": steps,
         "mounts": [mount_as_written(planned.mount) for planned in plan.mounts],
-        "services": [planned.service.name for planned in plan.services],
+        "services": [each.service.name for each in plan.services if uses[each.use]["plugin"] not in _OWN],
     }
 
 

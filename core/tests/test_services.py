@@ -180,6 +180,7 @@ def test_a_service_for_silence_starts_once_the_command_has_written_nothing_for_t
 
 
 def test_each_note_is_kept_once_and_not_many_of_them(tmp_path: Path) -> None:
-    says = "for i in 1 1 2 3 4 5 6 7 8 9 10 11 12; do printf '[NOTE] \\033[1m%s\\n' $i; done\ntouch seen; sleep 1000"
+    says = "for i in 1 1 2 3 4 5 6 7 8 9 10 11 12; do printf '[NOTE] \\033[1m%s\\n' $i; done\n"
+    says += "touch seen; sleep 1000"
     run = _with(tmp_path, Service("s", says), command="until [ -e seen ]; do sleep 0.02; done")
     assert run.record["notes"] == [f"\ufffd[1m{number}" for number in range(1, 11)]

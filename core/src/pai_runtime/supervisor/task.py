@@ -101,7 +101,7 @@ class Task:
         self.logs.runtime.say(text)
 
     def note(self, text: str) -> None:
-        """Tell people something about the task at once, and in the exit record; each text once, and not many."""
+        """Tell people about the task, at once and in its exit record; each text once, and not many."""
         shown = "".join(each if each.isprintable() else "\ufffd" for each in self.logs.masks.mask(text))
         if shown not in self.progress.notes and len(self.progress.notes) < _MOST_NOTES:
             self.progress.notes = (*self.progress.notes, shown)

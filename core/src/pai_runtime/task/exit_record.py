@@ -49,12 +49,13 @@ _NOT_YAML = dict.fromkeys(
 """Characters that not every YAML reader accepts, even escaped."""
 
 
-def exit_record(
+def exit_record(  # noqa: PLR0913 - by their names
     result: Result,
     failures: tuple[CallbackFailure, ...] = (),
     tails: tuple[str, str] = ("", ""),
     mask: Callable[[str], str] = str,
     lost: int = 0,
+    *,
     usage: Mapping[str, Any] | None = None,
     preemption: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),

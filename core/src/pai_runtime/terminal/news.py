@@ -20,10 +20,10 @@ _MOST_TOLD = 1000
 
 
 class Announcements:
-    """Announcements, each made once: services that are found or failed, notes, and tasks kept after their end.
+    """Announcements, each made once: services found or failed, notes, and tasks kept after their end.
 
-    A service that fails in several tasks for the same reason, or the same note of several tasks, is announced
-    for the first of them; the summary of the run names all.
+    A service that fails in several tasks for the same reason, or a note of several tasks, is announced for
+    the first of them; the summary of the run names all.
     """
 
     def __init__(self, reader: RunReader) -> None:

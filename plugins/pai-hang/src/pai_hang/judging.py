@@ -95,9 +95,10 @@ class Silence:
 def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
     """Return the processes that wait for what people do not wait for that long.
 
-    A server waits for connections, a shell for its children, and a program that sleeps for the time. Who waits
-    for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of a worker
-    without work does; unless it is in a collective operation. Those that wait for other tasks come last.
+    A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
+    waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
+    a worker without work does; unless it is in a collective operation. Those that wait for other tasks come
+    last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
     return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=in_collective)

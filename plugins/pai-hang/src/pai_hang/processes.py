@@ -80,7 +80,7 @@ def tree(root: int) -> list[Process]:
 
 
 def may_wait(pid: int) -> bool:
-    """Return whether a process may wait for as long as it likes: one that listens, or a thread of which sleeps."""
+    """Return whether a process may wait for as long as it likes: it listens, or a thread of it sleeps."""
     return has_listener(pid) or any(_call(f"{pid}/task/{thread}")[0] in _SLEEPS for thread in _threads(pid))
 
 

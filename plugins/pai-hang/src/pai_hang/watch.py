@@ -1,7 +1,7 @@
-"""``python -m pai_hang.watch SECONDS SILENT THEN LOG``: watch the command of the task that this is a service of.
+"""``python -m pai_hang.watch SECONDS SILENT THEN LOG``: watch the command of the task that has this service.
 
-It is started by the task's supervisor, whose other children are the command and other services, once the command
-has been `SILENT` seconds without output. What it finds it prints, and so it is in ``runtime.log``.
+It is started by the task's supervisor, whose other children are the command and other services, once the
+command has been `SILENT` seconds without output. What it finds it prints, and so it is in ``runtime.log``.
 """
 
 import contextlib
