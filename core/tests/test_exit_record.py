@@ -69,7 +69,9 @@ def test_a_record_is_whole_valid_and_within_bounds(
         "failed", code, "command", user_code, message=message, failed=use(name), analysis=analysis
     )
     callbacks = tuple(CallbackFailure(use(name), "taskExits", code) for code in range(failures))
-    text = exit_record(result, callbacks, (user, platform), usage=USAGE, preemption=SAVED, notes=[message] * 9)
+    text = exit_record(
+        result, callbacks, (user, platform), usage=USAGE, preemption=SAVED, notes=[message] * 9
+    )
     whole = termination_message(text)
     assert len(whole.encode()) <= 4096
     first, *lines, last = whole.splitlines()
