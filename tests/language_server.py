@@ -32,7 +32,14 @@ def language_server() -> Path:
                 "--no-fund",
                 "--ignore-scripts",
             ]
-            install = ["npm", "install", *options, "--prefix", folder, f"yaml-language-server@{_VERSION}"]
+            install: list[str | Path] = [
+                "npm",
+                "install",
+                *options,
+                "--prefix",
+                folder,
+                f"yaml-language-server@{_VERSION}",
+            ]
             subprocess.run(install, check=True)
             stamp.touch()
     return folder / "node_modules/.bin/yaml-language-server"
@@ -142,7 +149,7 @@ class Editor:
 @contextmanager
 def editor(folder: Path) -> Iterator[Editor]:
     """An editor with a language server, whose workspace is a folder."""
-    argv = [language_server(), "--stdio"]
+    argv: list[str | Path] = [language_server(), "--stdio"]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

@@ -47,5 +47,5 @@ def market(tmp_path: Path) -> "Iterator[RunningMarketplace]":
     """A marketplace on SQLite."""
     from tests.running_marketplace import RunningMarketplace  # noqa: PLC0415 - as above
 
-    with RunningMarketplace(f"sqlite:///{tmp_path}/market.db") as running:
+    with RunningMarketplace(tmp_path) as running:
         yield running

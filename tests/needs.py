@@ -234,6 +234,7 @@ _OTHER: Final[Mapping[str, Need]] = {
     "IPv6": Need(_has_ipv6, "a machine with the address ::1"),
     "libyaml": Need(lambda: hasattr(yaml, "CSafeLoader"), "a PyYAML that was built with libyaml"),
     "host name": Need(_resolves_itself, "a line with the machine's own name in /etc/hosts"),
+    "canaille": Need(lambda: _has_environment("canaille"), "a package index that can be reached"),
     "jax": Need(lambda: _has_environment("jax"), "a package index that can be reached"),
     "notebook": Need(lambda: _has_environment("notebook"), "a package index that can be reached"),
     "yaml-language-server": Need(_has_language_server, "npm, and a package registry that can be reached"),

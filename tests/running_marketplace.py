@@ -1,12 +1,10 @@
 """A marketplace that answers at an address, in a thread of the tests, and what publishes there."""
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection
+from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
 
 import uvicorn
 
@@ -15,37 +13,7 @@ from pai_marketplace.app import make_app
 from pai_marketplace.database import Database
 from pai_marketplace.settings import Settings
 from tests.support import until
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-def request(
-    url: str,
-    method: str,
-    path: str,
-    body: Any = None,
-    token: str = "",
-    headers: Mapping[str, str] | None = None,
-) -> Answer:
-    """One request; a body that is no bytes is sent as JSON."""
-    address = urlsplit(url)
-    connection = HTTPConnection(str(address.hostname), address.port, timeout=60)
-    sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    all_headers = {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        connection.request(method, path, sent, {**all_headers, **(headers or {})})
-        answer = connection.getresponse()
-        return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
-    finally:
-        connection.close()
+from tests.web_client import Answer, Visitor, request
 
 
 def add_people(database: Database) -> dict[str, str]:
@@ -75,21 +43,47 @@ def definition(
     )
 
 
+def template(name: str = "mnist", version: str = "1.0", **fields: str) -> str:
+    """The text of a definition with variables, and with more fields."""
+    more = "".join(f"{key}: {text}\n" for key, text in fields.items())
+    variables = (
+        "template_variables:\n"
+        "  - {name: words, type: string, description: What is said.}\n"
+        "  - {name: count, type: integer, default: 3}\n"
+    )
+    return definition(name, version, "echo {{ words }} {{ count }} > said", more + variables)
+
+
+WHOLE_JOB = """protocolVersion: 2
+name: hello
+type: job
+prerequisites:
+  - {name: image, type: dockerimage, uri: "debian:12"}
+taskRoles:
+  worker:
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
+    commands: [echo hello]
+"""
+
 _Server = TypeVar("_Server", bound="RunningMarketplace")
 
 
 class RunningMarketplace:
-    """The application on a database, with some people in it."""
+    """The application on an SQLite database in a folder, with some people in it."""
 
-    def __init__(self, url: str, **settings: Any) -> None:
+    def __init__(self, folder: Path, port: int = 0, **settings: Any) -> None:
         limits = {"reads_per_minute": 10**6, "writes_per_minute": 10**6}
-        self.settings = Settings(url, **{**limits, **settings})
-        self.database = Database(url)
+        self.settings = Settings(f"sqlite:///{folder}/market.db", **{**limits, **settings})
+        self.database = Database(self.settings.database)
+        self._port = port
 
     def __enter__(self: _Server) -> _Server:  # noqa: PYI019 - Python 3.10 has no Self
         self.database.upgrade()
         self.tokens = add_people(self.database)
-        config = uvicorn.Config(make_app(self.settings), port=0, log_config=None, access_log=False, ws="none")
+        config = uvicorn.Config(
+            make_app(self.settings), port=self._port, log_config=None, access_log=False, ws="none"
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
@@ -119,6 +113,14 @@ class RunningMarketplace:
     def publish(self, text: str, by: str = "alice", **fields: Any) -> Answer:
         """What the server answers to a publication."""
         return self.call("POST", "/v1/items", {"content": text, **fields}, by)
+
+    def visitor(self, name: str = "") -> Visitor:
+        """A browser, in which one of the people or nobody is signed in."""
+        visitor = Visitor(self.url)
+        if name:
+            answer = visitor.post("/sign-in", token=self.tokens[name])
+            assert answer.status == 303, answer.text
+        return visitor
 
     def names(self, path: str, by: str = "") -> Sequence[str]:
         """The names of the items that a search finds."""

@@ -326,9 +326,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _own_plugins() -> list[Plugin]:
     """The plugins of this repository, by their ids."""
-    own = {
-        path.name for folder in ("plugins", "engines", "marketplace") for path in (ROOT / folder).iterdir()
-    }
+    folders = ("plugins", "engines", "libraries", "marketplace")
+    own = {path.name for folder in folders for path in (ROOT / folder).iterdir()}
     installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
     return [plugin for plugin in installed if plugin.distribution in own]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_runtime import __version__
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.runtime_log import PRINTED
 from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
@@ -130,7 +131,9 @@ def test_a_failed_setup_is_explained_where_the_person_looks(tmp_path: Path) -> N
     document = job(prerequisites=[prerequisite], worker={"prerequisites": ["tool"], "commands": ["echo ran"]})
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert ended.returncode == 220
-    assert "taskStarts of 'tool' (com.microsoft.pai.runtimeplugin.cmd, pai-cmd 0.1.0, " in ended.stderr
+    assert (
+        f"taskStarts of 'tool' (com.microsoft.pai.runtimeplugin.cmd, pai-cmd {__version__}, " in ended.stderr
+    )
     assert "tool: line 2: nosuchtool: command not found" in ended.stderr
     assert "ran" not in ended.stdout
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime import __version__
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
@@ -63,7 +64,10 @@ def test_the_json_is_the_plan_itself(tmp_path: Path) -> None:
 def test_every_step_says_where_it_came_from(tmp_path: Path) -> None:
     path = write_job(tmp_path, _WITH_SECRETS)
     lines = cli("plan", path, "--full", "--task", "worker/0").stdout.splitlines()
-    assert f"  taskStarts  login  {path}:8:3  com.microsoft.pai.runtimeplugin.cmd (pai-cmd 0.1.0)" in lines
+    assert (
+        f"  taskStarts  login  {path}:8:3  com.microsoft.pai.runtimeplugin.cmd (pai-cmd {__version__})"
+        in lines
+    )
     assert "    platform  PAI_TASK_INDEX=0" in lines
     assert any(line.startswith(f"  command  {path}:") for line in lines)
 

@@ -6,6 +6,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.containers.runc import Container, Ended, Mount, run
+from tests.support import ROOT
 
 VOLUME = Path("/usr/local/pai")
 UID = "22000be4-a8f3-4e19-965c-61521c5402df"
@@ -71,6 +73,17 @@ def test_its_policy_is_in_force_for_everybody(built: RuntimeImage, user: int) ->
         "com.microsoft.pai.runtimeplugin.tensorboard"
     }
     assert rows["org.example.greet"]["distribution"] == "pai-greet"
+
+
+def test_a_job_runs_in_it(built: RuntimeImage) -> None:
+    shutil.copy(ROOT / "examples/hello.yaml", built.volume)
+    done = built.run("run", f"{VOLUME}/hello.yaml", "--out", f"{VOLUME}/run")
+    assert (done.code, "hello from task worker/0" in done.stdout) == (0, True), done.stderr
+
+
+def test_it_trusts_the_authority_of_the_company(built: RuntimeImage) -> None:
+    own = (built.root / "usr/local/share/ca-certificates/company.crt").read_text("ascii")
+    assert own in (built.root / "etc/ssl/certs/ca-certificates.crt").read_text("ascii")
 
 
 def test_its_bundle_has_the_plugins_that_the_policy_allows_and_no_other(built: RuntimeImage) -> None:

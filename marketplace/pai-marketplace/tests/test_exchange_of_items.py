@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from pai_marketplace import items
 from pai_marketplace.backup import backup, restore
@@ -15,7 +15,7 @@ from pai_marketplace.database import Database
 from pai_marketplace.errors import Conflict, Invalid
 from pai_marketplace.export import export, export_definitions
 from pai_marketplace.items import Search
-from pai_marketplace.models import Base, Version
+from pai_marketplace.models import Account, Base, Version
 from pai_marketplace.publishing import Publication, publish, withdraw
 from pai_marketplace.settings import Settings
 from pai_marketplace.sync import sync
@@ -23,6 +23,16 @@ from pai_marketplace.viewer import ANYBODY, OPERATOR
 from tests.running_marketplace import add_people, definition
 
 SETTINGS = Settings("")
+_ACCOUNT = """
+INSERT INTO accounts (name, is_group, is_admin, is_reviewer, is_disabled, created_at)
+VALUES (:name, false, false, false, false, '')
+"""
+_ITEM = """
+INSERT INTO items (id, owner, name, type, author, title, summary, description, visibility, is_official,
+  is_withdrawn, is_deprecated, replaced_by, status, latest, uses, stars, search_text, created_at, updated_at)
+VALUES ('x', :owner, :name, 'data', :owner, '', '', '', 'public', false,
+  false, false, '', 'approved', '1', 0, 0, '', '', '')
+"""
 
 
 def _published(database: Database) -> list[str]:
@@ -133,15 +143,20 @@ def test_what_is_restored_can_be_written_to(database: Database, tmp_path: Path) 
         assert session.scalar(select(func.count()).select_from(Version)) == 1
 
 
-def test_the_migrations_make_the_schema_of_the_models(database_url: str) -> None:
+def test_the_migrations_make_the_schema_of_the_models_and_keep_what_is_there(database_url: str) -> None:
     database = Database(database_url)
     database.upgrade("0001")
-    add_people(database)
+    with database.writing() as session:
+        session.execute(text(_ACCOUNT), {"name": "alice"})
+        session.execute(text(_ITEM), {"owner": "alice", "name": "mnist"})
     database.upgrade()
     database.upgrade()
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, Base.metadata) == []
     with database.reading() as session:
-        assert session.connection().exec_driver_sql("SELECT count(*) FROM accounts").scalar() == 6
+        assert session.get_one(Account, "alice").subject is None
+        assert [each.full_name for each in items.named(session, OPERATOR, "alice", "mnist")] == [
+            "alice/mnist"
+        ]
     database.close()

@@ -144,14 +144,14 @@ def test_tokens_that_are_none(market: RunningMarketplace) -> None:
 
 
 def test_a_marketplace_that_nobody_else_may_read(tmp_path: Path) -> None:
-    with RunningMarketplace(f"sqlite:///{tmp_path}/market.db", anonymous=False) as market:
+    with RunningMarketplace(tmp_path, anonymous=False) as market:
         for path in ("/v1/index.json", "/api/items", "/v1/search", "/metrics"):
             assert market.call("GET", path).status == 401
             assert market.call("GET", path, by="bob").status == 200
 
 
 def test_too_many_requests(tmp_path: Path) -> None:
-    with RunningMarketplace(f"sqlite:///{tmp_path}/market.db", writes_per_minute=2) as market:
+    with RunningMarketplace(tmp_path, writes_per_minute=2) as market:
         statuses = [market.publish(definition(version=f"1.{each}")).status for each in range(3)]
         assert statuses[:2] == [201, 201]
         assert statuses[2] in (201, 429)  # the bucket fills while a slow machine works

@@ -14,8 +14,9 @@ from pathlib import Path
 from pai_marketplace import items
 from pai_marketplace.database import Database
 from pai_marketplace.viewer import ANYBODY
-from tests.running_marketplace import add_people, definition, request
+from tests.running_marketplace import add_people, definition
 from tests.support import until
+from tests.web_client import request
 
 _PROGRAM = Path(sys.executable).with_name("pai-marketplace")
 

@@ -14,7 +14,7 @@ from pai_marketplace.pages.highlighting import lines_of, yaml_lines
 from pai_marketplace.pages.use_form import fields, job_text
 from pai_runtime.definitions import Definition, DefinitionFile
 from pai_runtime.document.document import parse_document
-from tests.market_pages import definition as a_definition
+from tests.running_marketplace import template
 
 TEXTS = st.text(
     st.sampled_from("<>&\"'`[]()!#*_-|:\\\n \tabj1{}%")
@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_said_at_its_field_and_not_in_the_job(name: str, te
 
 @given(st.dictionaries(st.sampled_from(["words", "count"]), TEXTS))
 def test_whatever_is_filled_in_the_job_is_yaml(texts: dict[str, str]) -> None:
-    definition = read(a_definition())
+    definition = read(template())
     job = parse_document(job_text(definition, "marketplace://name/a/mnist", fields(definition, texts)), "job")
     assert set(job.data["taskRoles"]["worker"]["prerequisites"][0]) == {"name", "template_variables"}
 

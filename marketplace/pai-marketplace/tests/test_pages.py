@@ -9,17 +9,18 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.market_pages import WHOLE_JOB, Answer, Market, Visitor, definition, serving
+from tests.running_marketplace import WHOLE_JOB, RunningMarketplace, template
 from tests.support import cli
+from tests.web_client import Answer, Visitor
 
 
 @pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
-    with serving(tmp_path_factory.mktemp("market")) as served:
-        served.publish(definition(), "vision", title="Digits", tags=["images"])
-        served.publish(definition(version="1.1", summary="More of them"), "vision")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningMarketplace]:
+    with RunningMarketplace(tmp_path_factory.mktemp("market")) as served:
+        served.publish(template(), owner="team", title="Digits", tags=["images"])
+        served.publish(template(version="1.1", summary="More of them"), owner="team")
         served.publish(WHOLE_JOB, tags=["jobs"])
-        served.publish(definition("own"), visibility="private")
+        served.publish(template("own"), visibility="private")
         yield served
 
 
@@ -29,8 +30,8 @@ EVIL = """'"</textarea></title></script><script>alert(1)</script><img src=x oner
 ALL_PAGES = (
     "/",
     "/?q={evil}&type={evil}&tag={evil}&author={evil}&page={evil}",
-    "/items/ada/trap?version={evil}",
-    "/items/ada/trap/differences?from={evil}&to={evil}",
+    "/items/alice/trap?version={evil}",
+    "/items/alice/trap/differences?from={evil}&to={evil}",
     "/items/{evil}/{evil}",
     "/publish",
     "/review",
@@ -70,98 +71,105 @@ def evil_fields() -> Iterator[tuple[str, dict[str, str], str]]:
     """Each field of an item that its author writes: in the form, and in the text."""
     for name in ("title", "summary", "description", "tags", "note", "groups", "visibility", "owner"):
         evil = EVIL[-49:] if name == "tags" else EVIL
-        yield name, {name: evil}, definition("trap", "1.1")
+        yield name, {name: evil}, template("trap", "1.1")
     quoted = EVIL.replace("'", "''")
     for field in ("title", "summary", "usage", "description", "contributor", "tags"):
         written = f"['{quoted[-51:]}']" if field == "tags" else f"'{quoted}'"
-        yield f"text: {field}", {}, definition("trap", "1.1", **{field: written})
+        yield f"text: {field}", {}, template("trap", "1.1", **{field: written})
     for part in ("What is said.", "default: 3"):
-        made = definition("trap", "1.1").replace("type: integer, ", "")
+        made = template("trap", "1.1").replace("type: integer, ", "")
         yield (
             f"text: {part}",
             {},
             made.replace(part, f"default: '{quoted}'" if ":" in part else f"'{quoted}'"),
         )
-    yield "text: comment", {}, definition("trap", "1.1") + f"# {EVIL}\n"
-    yield "text: name", {}, definition("trap", "1.1").replace("name: trap", f"name: '{quoted}'")
-    yield "text: type", {}, definition("trap", "1.1").replace("type: data", f"type: '{quoted}'")
-    yield "text: version", {}, definition("trap", f"1.1{EVIL}".replace('"', ""))
-    yield "text: variable", {}, definition("trap", "1.1").replace("{name: words", f"{{name: '{quoted}'")
-    yield "text: require", {}, definition("trap", "1.1", require=f"['{quoted}']")
+    yield "text: comment", {}, template("trap", "1.1") + f"# {EVIL}\n"
+    yield "text: name", {}, template("trap", "1.1").replace("name: trap", f"name: '{quoted}'")
+    yield "text: type", {}, template("trap", "1.1").replace("type: data", f"type: '{quoted}'")
+    yield "text: version", {}, template("trap", f"1.1{quoted}")
+    yield "text: variable", {}, template("trap", "1.1").replace("{name: words", f"{{name: '{quoted}'")
+    yield "text: require", {}, template("trap", "1.1", require=f"['{quoted}']")
     yield "text: not YAML", {}, EVIL
 
 
 @pytest.fixture(scope="module")
-def trapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Market, Visitor, Visitor]]:
-    with serving(tmp_path_factory.mktemp("trapped"), review=True) as served:
-        yield served, served.visitor("ada"), served.visitor("ben")
+def trapped(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunningMarketplace, Visitor, Visitor]]:
+    with RunningMarketplace(tmp_path_factory.mktemp("trapped"), review=True) as served:
+        yield served, served.visitor("alice"), served.visitor("carol")
 
 
 @pytest.mark.parametrize(("form", "text"), [pytest.param(*rest, id=id_) for id_, *rest in evil_fields()])
 def test_no_field_brings_markup_to_any_page(
-    trapped: tuple[Market, Visitor, Visitor], request: pytest.FixtureRequest, form: dict[str, str], text: str
+    trapped: tuple[RunningMarketplace, Visitor, Visitor],
+    request: pytest.FixtureRequest,
+    form: dict[str, str],
+    text: str,
 ) -> None:
-    market, ada, ben = trapped
+    market, alice, carol = trapped
     name = f"trap{request.node.name.translate(str.maketrans(dict.fromkeys(' :[].', '-')))}"
     text = text.replace("name: trap", f"name: {name}")
-    market.publish(definition(name))
-    csrf = ada.csrf("/")
-    assert_safe(ada.post("/publish", csrf=csrf, do="check", text=text, **form))
-    assert_safe(ada.post(f"/items/ada/{name}/edit", csrf=csrf, do="publish", text=text, **form))
-    assert_safe(ada.post(f"/items/ada/{name}/use", csrf=csrf, do="check", text=text))
+    market.publish(template(name))
+    csrf = alice.csrf("/")
+    assert_safe(alice.post("/publish", csrf=csrf, do="check", text=text, **form))
+    assert_safe(alice.post(f"/items/alice/{name}/edit", csrf=csrf, do="publish", text=text, **form))
+    assert_safe(alice.post(f"/items/alice/{name}/use", csrf=csrf, do="check", text=text))
     for below in ("", "?version=1.1", "/use?version=1.1", "/edit", "/differences?from=1.0&to=1.1"):
-        assert_safe(ada.get(f"/items/ada/{name}{below}"))
-    assert_safe(ada.get(f"/?q={name}"))
-    assert_safe(ben.get("/review"))
+        assert_safe(alice.get(f"/items/alice/{name}{below}"))
+    assert_safe(alice.get(f"/?q={name}"))
+    assert_safe(carol.get("/review"))
 
 
-def test_no_address_and_no_value_brings_markup_to_any_page(trapped: tuple[Market, Visitor, Visitor]) -> None:
-    market, ada, ben = trapped
-    market.publish(definition("trap"))
+def test_no_address_and_no_value_brings_markup_to_any_page(
+    trapped: tuple[RunningMarketplace, Visitor, Visitor],
+) -> None:
+    market, alice, carol = trapped
+    market.publish(template("trap"))
     evil = quote(EVIL, safe="")
-    for who in (ada, ben, market.visitor()):
+    for who in (alice, carol, market.visitor()):
         for path in ALL_PAGES:
             assert_safe(who.get(path.format(evil=evil)))
     for do in ("fill", "check"):
         values = {"var.words": EVIL, "var.count": EVIL, f"var.{EVIL}": EVIL}
-        assert_safe(ada.post("/items/ada/trap/use", do=do, text=EVIL, **values))
+        assert_safe(alice.post("/items/alice/trap/use", do=do, text=EVIL, **values))
     assert_safe(market.visitor().post("/sign-in", token=EVIL, next=EVIL))
 
 
-def test_pages_name_what_is_published(market: Market) -> None:
+def test_pages_name_what_is_published(market: RunningMarketplace) -> None:
     listed = market.visitor().get("/").text
     assert "Digits" in listed
-    assert "ada/hello" in listed
-    assert "ada/own" not in listed
-    item = market.visitor().get("/items/vision/mnist").text
-    for shown in ("What is said.", "marketplace://name/vision/mnist@1.1", "required", "1.0"):
+    assert "alice/hello" in listed
+    assert "alice/own" not in listed
+    item = market.visitor().get("/items/team/mnist").text
+    for shown in ("What is said.", "marketplace://name/team/mnist@1.1", "required", "1.0"):
         assert shown in item
 
 
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("q=digits", {"vision/mnist"}),
+        ("q=digits", {"team/mnist"}),
         ("q=DIGITS+more", set()),
-        ("type=template", {"ada/hello"}),
-        ("tag=images", {"vision/mnist"}),
-        ("author=ada", {"vision/mnist", "ada/hello"}),
+        ("type=template", {"alice/hello"}),
+        ("tag=images", {"team/mnist"}),
+        ("author=alice", {"team/mnist", "alice/hello"}),
         ("author=nobody", set()),
         ("q=%00%ff'%25", set()),
-        ("page=99999999999999999999", {"vision/mnist", "ada/hello"}),
-        ("page=-1&q=hello", {"ada/hello"}),
+        ("page=99999999999999999999", {"team/mnist", "alice/hello"}),
+        ("page=-1&q=hello", {"alice/hello"}),
     ],
 )
-def test_search_and_filters_find(market: Market, query: str, found: set[str]) -> None:
+def test_search_and_filters_find(market: RunningMarketplace, query: str, found: set[str]) -> None:
     answer = market.visitor().get(f"/?{query}")
     assert answer.status == 200
     assert set(re.findall('<h2><a href="/items/([^"]+)"', answer.text)) == found
 
 
 def test_many_items_are_on_several_pages(tmp_path: Path) -> None:
-    with serving(tmp_path) as market:
+    with RunningMarketplace(tmp_path) as market:
         for number in range(21):
-            market.publish(definition(f"item{number}"), tags=["a&b"])
+            market.publish(template(f"item{number}"), tags=["a&b"])
         first = market.visitor().get("/?tag=a%26b").text
         assert 'rel="prev"' not in first
         following = re.search('rel="next" href="([^"]+)"', first)
@@ -173,17 +181,17 @@ def test_many_items_are_on_several_pages(tmp_path: Path) -> None:
         assert len({*names[0], *names[1]}) == 21
 
 
-def test_a_page_shows_what_differs_between_versions(market: Market) -> None:
-    shown = market.visitor().get("/items/vision/mnist/differences?from=1.0&to=1.1").text
-    assert re.findall("<del>([^<]*)</del>", shown) == ["version: &#34;1.0&#34;"]
-    assert re.findall("<ins>([^<]*)</ins>", shown) == ["version: &#34;1.1&#34;", "summary: More of them"]
+def test_a_page_shows_what_differs_between_versions(market: RunningMarketplace) -> None:
+    shown = market.visitor().get("/items/team/mnist/differences?from=1.0&to=1.1").text
+    assert re.findall("<del>([^<]*)</del>", shown) == ["version: &#39;1.0&#39;"]
+    assert re.findall("<ins>([^<]*)</ins>", shown) == ["version: &#39;1.1&#39;", "summary: More of them"]
 
 
 def test_where_nothing_is_pages_say_what_to_do(tmp_path: Path) -> None:
-    with serving(tmp_path) as market:
+    with RunningMarketplace(tmp_path) as market:
         assert 'href="/publish"' in market.visitor().get("/").text.partition("<main")[2]
         assert 'href="/"' in market.visitor().get("/?q=x").text.partition("<main")[2]
-        assert "Nothing waits" in market.visitor("ben").get("/review").text
+        assert "Nothing waits" in market.visitor("carol").get("/review").text
 
 
 def job_in(answer: Answer) -> str:
@@ -193,11 +201,11 @@ def job_in(answer: Answer) -> str:
     return unescape(found[1])
 
 
-def test_a_form_becomes_a_job_that_the_runtime_has_checked(market: Market) -> None:
-    page = "/items/vision/mnist/use"
+def test_a_form_becomes_a_job_that_the_runtime_has_checked(market: RunningMarketplace) -> None:
+    page = "/items/team/mnist/use"
     answer = market.visitor().post(page, do="fill", **{"var.words": "good morning", "var.count": "7"})
     job = job_in(answer)
-    assert "marketplace://name/vision/mnist@1.1" in job
+    assert "marketplace://name/team/mnist@1.1" in job
     assert "good morning" in job
     assert 'class="valid"' in answer.text
     wrong = market.visitor().post(page, do="check", text=job.replace("instances", "x") + "taskRoles: {}\n")
@@ -206,18 +214,18 @@ def test_a_form_becomes_a_job_that_the_runtime_has_checked(market: Market) -> No
 
 
 @pytest.mark.parametrize(
-    "reference", ["/etc/passwd", "file:///etc/passwd", "../x.yaml", "http://127.0.0.1:1/x.yaml", "ada/own"]
+    "reference", ["/etc/passwd", "file:///etc/passwd", "../x.yaml", "http://127.0.0.1:1/x.yaml", "alice/own"]
 )
-def test_checking_a_job_reads_no_file_and_asks_no_server(market: Market, reference: str) -> None:
+def test_checking_a_job_reads_no_file_and_asks_no_server(market: RunningMarketplace, reference: str) -> None:
     text = WHOLE_JOB.replace("    dockerImage", f"    prerequisites: ['{reference}']\n    dockerImage")
-    answer = market.visitor().post("/items/ada/hello/use", do="check", text=text)
+    answer = market.visitor().post("/items/alice/hello/use", do="check", text=text)
     assert answer.status == 200
     assert "in the job" in answer.text
     assert "root:" not in answer.text
 
 
-def test_a_downloaded_job_runs_and_counts_as_a_use(market: Market, tmp_path: Path) -> None:
-    page = "/items/ada/hello/use"
+def test_a_downloaded_job_runs_and_counts_as_a_use(market: RunningMarketplace, tmp_path: Path) -> None:
+    page = "/items/alice/hello/use"
     text = job_in(market.visitor().get(page))
     answer = market.visitor().post(page, do="download", text=text.replace("echo hello", "echo from the page"))
     assert answer.headers["content-disposition"] == 'attachment; filename="job.yaml"'
@@ -228,91 +236,93 @@ def test_a_downloaded_job_runs_and_counts_as_a_use(market: Market, tmp_path: Pat
     assert "used 1 time" in market.visitor().get("/?q=hello").text
 
 
-def test_who_may_publishes_and_changes_and_nobody_else(market: Market) -> None:
-    ada, eve, nobody = market.visitor("ada"), market.visitor("eve"), market.visitor()
-    published = ada.post("/publish", do="publish", text=definition("fresh"), owner="ada", title="Fresh")
-    assert (published.status, published.headers["location"]) == (303, "/items/ada/fresh")
-    assert ada.post("/publish", do="publish", text=definition("fresh", x="1"), owner="ada").status == 409
-    again = ada.post("/items/ada/fresh/edit", do="publish", text=definition("fresh", "2"), title="Fresher")
+def test_who_may_publishes_and_changes_and_nobody_else(market: RunningMarketplace) -> None:
+    alice, bob, nobody = market.visitor("alice"), market.visitor("bob"), market.visitor()
+    published = alice.post("/publish", do="publish", text=template("fresh"), owner="alice", title="Fresh")
+    assert (published.status, published.headers["location"]) == (303, "/items/alice/fresh")
+    assert alice.post("/publish", do="publish", text=template("fresh", x="1"), owner="alice").status == 409
+    again = alice.post("/items/alice/fresh/edit", do="publish", text=template("fresh", "2"), title="Fresher")
     assert again.status == 303
-    assert "Fresher" in nobody.get("/items/ada/fresh").text
-    described = ada.post("/items/ada/fresh/edit", do="publish", text=definition("fresh", "2"), title="Best")
+    assert "Fresher" in nobody.get("/items/alice/fresh").text
+    described = alice.post("/items/alice/fresh/edit", do="publish", text=template("fresh", "2"), title="Best")
     assert described.status == 303
-    assert "Best" in nobody.get("/items/ada/fresh").text
-    assert eve.get("/items/ada/fresh/edit").status == 403
-    assert nobody.get("/items/ada/fresh/edit").status == 401
+    assert "Best" in nobody.get("/items/alice/fresh").text
+    assert bob.get("/items/alice/fresh/edit").status == 403
+    assert nobody.get("/items/alice/fresh/edit").status == 401
     assert nobody.get("/publish").status == 401
-    edit = {"do": "publish", "text": definition("fresh", "3")}
-    assert eve.post("/items/ada/fresh/edit", "/publish", **edit).status == 403
-    assert eve.post("/publish", do="publish", text=definition("theirs"), owner="ada").status == 403
-    assert eve.post("/publish", do="publish", text=definition("theirs"), owner="vision").status == 403
+    edit = {"do": "publish", "text": template("fresh", "3")}
+    assert bob.post("/items/alice/fresh/edit", "/publish", **edit).status == 403
+    assert bob.post("/publish", do="publish", text=template("theirs"), owner="alice").status == 403
+    assert bob.post("/publish", do="publish", text=template("theirs"), owner="team").status == 403
     for below in ("", "/use", "/differences", "/edit"):
-        assert eve.get(f"/items/ada/own{below}").status == 404
-        assert ada.get(f"/items/ada/own{below}").status == 200
-    assert eve.post("/items/ada/own/star", "/publish", starred="yes").status == 404
+        assert bob.get(f"/items/alice/own{below}").status == 404
+        assert alice.get(f"/items/alice/own{below}").status == 200
+    assert bob.post("/items/alice/own/star", "/publish", starred="yes").status == 404
 
 
-def test_a_wrong_text_is_not_published_and_the_form_keeps_what_was_written(market: Market) -> None:
-    ada = market.visitor("ada")
-    answer = ada.post("/publish", do="publish", text="name: wrong\ntype: data\nplugin: []\n", title="Kept")
+def test_a_wrong_text_is_not_published_and_the_form_keeps_what_was_written(
+    market: RunningMarketplace,
+) -> None:
+    alice = market.visitor("alice")
+    answer = alice.post("/publish", do="publish", text="name: wrong\ntype: data\nplugin: []\n", title="Kept")
     assert answer.status == 400
     assert 'value="Kept"' in answer.text
     assert "line 3</a>" in answer.text
-    assert market.visitor("ada").get("/items/ada/wrong").status == 404
+    assert market.visitor("alice").get("/items/alice/wrong").status == 404
 
 
-def test_a_star_can_be_given_once_and_taken_back(market: Market) -> None:
-    eve, page = market.visitor("eve"), "/items/ada/hello"
+def test_a_star_can_be_given_once_and_taken_back(market: RunningMarketplace) -> None:
+    bob, page = market.visitor("bob"), "/items/alice/hello"
     for starred, stars in (("yes", "1 star"), ("yes", "1 star"), ("no", "0 stars")):
-        assert eve.post(f"{page}/star", page, starred=starred).status == 303
-        assert stars in eve.get("/?q=hello").text
+        assert bob.post(f"{page}/star", page, starred=starred).status == 303
+        assert stars in bob.get("/?q=hello").text
     assert "/star" not in market.visitor().get(page).text
 
 
 def test_reviewers_decide_what_others_see(tmp_path: Path) -> None:
-    with serving(tmp_path, review=True) as market:
-        ada, ben, nobody = market.visitor("ada"), market.visitor("ben"), market.visitor()
-        assert ada.post("/publish", do="publish", text=definition(), owner="ada").status == 303
-        assert nobody.get("/items/ada/mnist").status == 404
-        assert "waits for review" in ada.get("/items/ada/mnist").text
-        assert ada.get("/review").status == 403
-        assert "ada/mnist" in ben.get("/review").text
-        act = "/items/ada/mnist/review?version=1.0"
-        assert ada.post(act, "/publish", status="approved").status == 403
-        assert ben.post(act, "/review", status="rejected", note="no licence").status == 303
-        assert "no licence" in ada.get("/items/ada/mnist").text
-        assert ben.post(act, "/publish", status="approved").status == 303
-        assert nobody.get("/items/ada/mnist").status == 200
+    with RunningMarketplace(tmp_path, review=True) as market:
+        alice, carol, nobody = market.visitor("alice"), market.visitor("carol"), market.visitor()
+        assert alice.post("/publish", do="publish", text=template(), owner="alice").status == 303
+        assert nobody.get("/items/alice/mnist").status == 404
+        assert "waits for review" in alice.get("/items/alice/mnist").text
+        assert alice.get("/review").status == 403
+        assert "alice/mnist" in carol.get("/review").text
+        act = "/items/alice/mnist/review?version=1.0"
+        assert alice.post(act, "/publish", status="approved").status == 403
+        assert carol.post(act, "/review", status="rejected", note="no licence").status == 303
+        assert "no licence" in alice.get("/items/alice/mnist").text
+        assert carol.post(act, "/publish", status="approved").status == 303
+        assert nobody.get("/items/alice/mnist").status == 200
 
 
-def test_a_form_is_taken_from_its_own_page_only(market: Market) -> None:
-    ada, eve = market.visitor("ada"), market.visitor("eve")
+def test_a_form_is_taken_from_its_own_page_only(market: RunningMarketplace) -> None:
+    alice, bob = market.visitor("alice"), market.visitor("bob")
     star = {"starred": "yes"}
-    page = "/items/ada/hello"
-    assert ada.post(f"{page}/star", csrf="", **star).status == 403
-    assert ada.post(f"{page}/star", csrf=eve.csrf(page), **star).status == 403
-    assert ada.post(f"{page}/star", csrf=market.visitor().csrf("/sign-in"), **star).status == 403
+    page = "/items/alice/hello"
+    assert alice.post(f"{page}/star", csrf="", **star).status == 403
+    assert alice.post(f"{page}/star", csrf=bob.csrf(page), **star).status == 403
+    assert alice.post(f"{page}/star", csrf=market.visitor().csrf("/sign-in"), **star).status == 403
     for site in ("cross-site", "same-site"):
-        assert ada.post(f"{page}/star", page, {"Sec-Fetch-Site": site}, **star).status == 403
-    assert "0 stars" in ada.get("/?q=hello").text
-    stolen = market.visitor().post("/sign-in", csrf=eve.csrf("/publish"), token=market.tokens["eve"])
+        assert alice.post(f"{page}/star", page, {"Sec-Fetch-Site": site}, **star).status == 403
+    assert "0 stars" in alice.get("/?q=hello").text
+    stolen = market.visitor().post("/sign-in", csrf=bob.csrf("/publish"), token=market.tokens["bob"])
     assert stolen.status == 403  # nobody is signed in as somebody else by another site
 
 
-def test_a_session_ends_on_the_server(market: Market) -> None:
-    ada = market.visitor("ada")
-    cookie = next(each for each in ada.cookies if "session" in each.name)
+def test_a_session_ends_on_the_server(market: RunningMarketplace) -> None:
+    alice = market.visitor("alice")
+    cookie = next(each for each in alice.cookies if "session" in each.name)
     assert cookie.has_nonstandard_attr("HttpOnly")
     assert cookie.get_nonstandard_attr("SameSite") == "strict"
-    assert market.tokens["ada"] != cookie.value
-    assert "Signed in as" in ada.get("/").text
-    assert ada.post("/sign-out", "/").status == 303
-    ada.cookies.set_cookie(cookie)
-    assert "Signed in as" not in ada.get("/").text
+    assert market.tokens["alice"] != cookie.value
+    assert "Signed in as" in alice.get("/").text
+    assert alice.post("/sign-out", "/").status == 303
+    alice.cookies.set_cookie(cookie)
+    assert "Signed in as" not in alice.get("/").text
 
 
 @pytest.mark.parametrize("token", ["", "x", "paim_" + 43 * "a", "\0", 70_000 * "t"])
-def test_a_wrong_token_signs_nobody_in(market: Market, token: str) -> None:
+def test_a_wrong_token_signs_nobody_in(market: RunningMarketplace, token: str) -> None:
     visitor = market.visitor()
     assert visitor.post("/sign-in", token=token).status == 401
     assert "Signed in as" not in visitor.get("/").text
@@ -329,31 +339,31 @@ def test_a_wrong_token_signs_nobody_in(market: Market, token: str) -> None:
         ("/\r\nSet-Cookie: a=b", "/"),
     ],
 )
-def test_signing_in_leads_to_pages_of_this_server_only(market: Market, given: str, location: str) -> None:
-    answer = market.visitor().post("/sign-in", token=market.tokens["ada"], next=given)
+def test_signing_in_leads_to_pages_of_this_server_only(
+    market: RunningMarketplace, given: str, location: str
+) -> None:
+    answer = market.visitor().post("/sign-in", token=market.tokens["alice"], next=given)
     assert (answer.status, answer.headers["location"]) == (303, location)
 
 
 def test_over_https_cookies_are_sent_over_https_only(tmp_path: Path) -> None:
-    with serving(tmp_path, secure_cookies=True) as market:
+    with RunningMarketplace(tmp_path, secure_cookies=True) as market:
         assert "secure" in market.visitor().get("/sign-in").headers["set-cookie"].lower()
 
 
 def test_a_closed_marketplace_shows_nothing_before_one_signs_in(tmp_path: Path) -> None:
-    with serving(tmp_path, anonymous=False) as market:
-        market.publish(definition())
+    with RunningMarketplace(tmp_path, anonymous=False) as market:
+        market.publish(template())
         nobody = market.visitor()
-        for path in ("/", "/items/ada/mnist", "/items/ada/mnist/use", "/nowhere"):
+        for path in ("/", "/items/alice/mnist", "/items/alice/mnist/use", "/nowhere"):
             answer = nobody.get(path)
             assert (answer.status, "mnist" in answer.text) == (401, False)
         assert 'href="/sign-in"' in nobody.get("/").text
-        assert "mnist" in market.visitor("ada").get("/").text
+        assert "mnist" in market.visitor("alice").get("/").text
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/publish", "/items/vision/mnist", "/nowhere", "/sign-in", "/items/a/b"]
-)
-def test_every_page_forbids_scripts_of_others_and_caches(market: Market, path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/publish", "/items/team/mnist", "/nowhere", "/sign-in", "/items/a/b"])
+def test_every_page_forbids_scripts_of_others_and_caches(market: RunningMarketplace, path: str) -> None:
     headers = market.visitor().get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -361,9 +371,9 @@ def test_every_page_forbids_scripts_of_others_and_caches(market: Market, path: s
     assert headers["cache-control"] == "no-store"
 
 
-def test_what_is_too_much_is_refused(market: Market) -> None:
+def test_what_is_too_much_is_refused(market: RunningMarketplace) -> None:
     visitor = market.visitor()
-    page = "/items/ada/hello/use"
+    page = "/items/alice/hello/use"
     assert visitor.post(page, do="check", text=(1 << 20) * "a").status == 413
     assert visitor.post(page, do="check", **{f"var.{each}": "" for each in range(400)}).status == 400
     bomb = "".join(f"a{each}: &a{each} [{', '.join(9 * [f'*a{each - 1}'])}]\n" for each in range(1, 9))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
@@ -10,8 +11,11 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from pai_marketplace.settings import CALLBACK, OpenId
+from pai_runtime.engines.local.ports import free_ports
 from tests.browser import Browser, chromium
-from tests.market_pages import WHOLE_JOB, Market, definition, serving
+from tests.openid_provider import PASSWORD, SECRET, canaille
+from tests.running_marketplace import WHOLE_JOB, RunningMarketplace, template
 from tests.support import until
 
 pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
@@ -20,7 +24,7 @@ pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
 class MarketBrowser(Browser):
     """Chromium at a marketplace."""
 
-    def __init__(self, chrome: Chrome, market: Market) -> None:
+    def __init__(self, chrome: Chrome, market: RunningMarketplace) -> None:
         super().__init__(chrome, market.url)
         self.market = market
 
@@ -38,19 +42,19 @@ def chrome() -> Iterator[Chrome]:
 
 @pytest.fixture
 def browser(chrome: Chrome, tmp_path: Path) -> Iterator[MarketBrowser]:
-    with serving(tmp_path, review=True) as market:
+    with RunningMarketplace(tmp_path, review=True) as market:
         for version in ("1.0", "1.1"):
             market.publish(
-                definition(version=version, usage="Say *something*."),
-                "vision",
+                template(version=version, usage="Say *something*."),
+                owner="team",
                 title="Digits",
                 tags=["images"],
             )
-        market.publish(definition("needing", require='["marketplace://name/vision/mnist"]'))
+        market.publish(template("needing", require='["marketplace://name/team/mnist"]'))
         market.publish(WHOLE_JOB)
-        for item in ("vision/mnist", "ada/needing", "ada/hello"):
+        for item in ("team/mnist", "alice/needing", "alice/hello"):
             version = "1" if item.endswith("hello") else "1.0"
-            market.visitor("ben").post(
+            market.visitor("carol").post(
                 f"/items/{item}/review?version={version}", "/review", status="approved"
             )
         chrome.delete_all_cookies()
@@ -65,8 +69,8 @@ def test_axe_finds_nothing_on_any_page(browser: MarketBrowser) -> None:
             browser.open(path)
             found.extend(browser.faults(path))
 
-    look("/", "/?q=nothing", "/items/vision/mnist", "/items/ada/hello/use", "/nowhere", "/publish")
-    browser.open("/items/vision/mnist/use")
+    look("/", "/?q=nothing", "/items/team/mnist", "/items/alice/hello/use", "/nowhere", "/publish")
+    browser.open("/items/team/mnist/use")
     browser.press("button[value=fill]", "valid")
     found.extend(browser.faults("use"))
     browser.write("#text", "a: [")
@@ -76,22 +80,22 @@ def test_axe_finds_nothing_on_any_page(browser: MarketBrowser) -> None:
     browser.write("#token", "x")
     browser.press("main button", "not valid")
     found.extend(browser.faults("wrong token"))
-    browser.sign_in("ada")
-    look("/publish", "/items/vision/mnist", "/items/vision/mnist/edit", "/review")
-    look("/items/vision/mnist/differences?from=1.0&to=1.1")
+    browser.sign_in("alice")
+    look("/publish", "/items/team/mnist", "/items/team/mnist/edit", "/review")
+    look("/items/team/mnist/differences?from=1.0&to=1.1")
     browser.open("/publish")
     browser.write("#text", "a: [")
     browser.press("button[value=publish]", "Not published")
     found.extend(browser.faults("wrong text"))
-    browser.sign_in("ben")
+    browser.sign_in("carol")
     look("/review")
     assert not found
 
 
 def test_an_item_is_published_found_used_and_changed(browser: MarketBrowser) -> None:
-    browser.sign_in("ada")
+    browser.sign_in("alice")
     browser.open("/publish")
-    browser.write("#text", definition("brandnew"))
+    browser.write("#text", template("brandnew"))
     until(lambda: browser.shows("The text is valid"))  # as one types
     browser.write("#title", "Brand new")
     browser.press("button[value=publish]", "waits for review")
@@ -99,22 +103,22 @@ def test_an_item_is_published_found_used_and_changed(browser: MarketBrowser) -> 
     browser.write("#q", "brand")
     until(lambda: browser.shows("1 item\n"))  # as one types, too
     assert browser.chrome.current_url.endswith("?q=brand")
-    browser.press("#results h2 a", "marketplace://name/ada/brandnew@1.0")
+    browser.press("#results h2 a", "marketplace://name/alice/brandnew@1.0")
     browser.press(".actions a", "Use Brand new")
     browser.write("#var-words", "good morning")
     until(lambda: "good morning" in browser.text_of("#text"))
     browser.write("#var-count", "many")
     until(lambda: browser.shows("expected a whole number"))
-    browser.open("/items/ada/brandnew/edit")
-    browser.write("#text", definition("brandnew", "2.0"))
+    browser.open("/items/alice/brandnew/edit")
+    browser.write("#text", template("brandnew", "2.0"))
     browser.press("button[value=publish]", "2.0")
     browser.press("header form button", "Sign in")
-    browser.open("/items/ada/brandnew")
+    browser.open("/items/alice/brandnew")
     assert browser.shows("Nothing is here")
 
 
 def test_a_job_is_checked_as_one_types_and_a_message_leads_to_its_line(browser: MarketBrowser) -> None:
-    browser.open("/items/ada/hello/use")
+    browser.open("/items/alice/hello/use")
     browser("#text").send_keys(Keys.CONTROL, Keys.END)
     browser("#text").send_keys("taskRolse: {}\n")
     browser.type("#checked a[data-line]", Keys.ENTER)
@@ -134,10 +138,10 @@ def test_the_keyboard_reaches_the_content_at_once(browser: MarketBrowser) -> Non
 
 
 def test_who_has_no_right_is_told(browser: MarketBrowser) -> None:
-    browser.sign_in("eve")
-    browser.open("/items/vision/mnist/edit")
+    browser.sign_in("bob")
+    browser.open("/items/team/mnist/edit")
     assert browser.shows("You have no right to this")
-    browser.open("/items/vision/mnist")
+    browser.open("/items/team/mnist")
     assert not browser.chrome.find_elements(By.CSS_SELECTOR, "a[href$='/edit']")
 
 
@@ -148,14 +152,32 @@ def test_the_policy_keeps_inline_scripts_out(browser: MarketBrowser) -> None:
     assert browser.chrome.execute_script("return window.ran") is None
 
 
+@pytest.mark.needs("canaille")
+def test_who_signs_in_at_the_provider_is_signed_in_here(chrome: Chrome, tmp_path: Path) -> None:
+    port, its_port = free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    with canaille(its_port, url + CALLBACK) as issuer:
+        known = OpenId(issuer, "market", url, SECRET)
+        with RunningMarketplace(tmp_path, port=port, openid=known) as market:
+            browser = MarketBrowser(chrome, market)
+            browser.open("/sign-in?next=/publish")
+            browser.press("main a.button", "Login")
+            browser.write("#login", "dora")
+            browser.press("button[type=submit]", "Password")
+            browser.write("#password", PASSWORD)
+            # What another site's page leads to has to have the strict cookie nevertheless.
+            browser.press("button[type=submit]", "Signed in as dora")
+            assert urlsplit(chrome.current_url).path == "/publish"
+
+
 def test_without_scripts_all_of_it_works(tmp_path: Path) -> None:
-    with serving(tmp_path) as market, chromium("--blink-settings=scriptEnabled=false") as chrome:
+    with RunningMarketplace(tmp_path) as market, chromium("--blink-settings=scriptEnabled=false") as chrome:
         browser = MarketBrowser(chrome, market)
         browser.open("/sign-in")
-        browser("#token").send_keys(market.tokens["ada"], Keys.ENTER)
+        browser("#token").send_keys(market.tokens["alice"], Keys.ENTER)
         browser(".person form")
         browser.open("/publish")
-        browser("#text").send_keys(definition())
+        browser("#text").send_keys(template())
         browser("button[value=publish]").send_keys(Keys.ENTER)
         browser(".actions a").send_keys(Keys.ENTER)
         browser("#var-words").send_keys("good morning", Keys.ENTER)

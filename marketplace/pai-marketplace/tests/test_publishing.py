@@ -11,7 +11,7 @@ from pai_marketplace.errors import Conflict, Forbidden, Invalid, NotFound, NotSi
 from pai_marketplace.publishing import About, Publication, Published
 from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import ANYBODY, Viewer
-from tests.running_marketplace import add_people, definition
+from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
 ALICE = Viewer("alice", frozenset({"team"}), can_write=True)
 BOB = Viewer("bob", can_write=True)
@@ -56,7 +56,11 @@ def test_a_version_never_changes(session: Session) -> None:
         (definition().replace("type: data\n", ""), "missing-field"),
         (definition(version="1/0"), "wrong-version"),
         (definition(more="template_variables: [{name: a, default: '{{ b }}'}]\n"), "wrong-template"),
+        (definition(kind="script").replace("plugin: cmd", "plugin: com.example.none"), "no-such-plugin"),
+        (definition().replace("taskStarts", "taskStrats"), "wrong-value"),
+        (definition().replace("commands:", "commnads:"), "unknown-field"),
         ("type: job\nname: x\n", "missing-field"),
+        (f"{WHOLE_JOB}extras:\n  com.microsoft.pai.runtimeplugin: [{{plugin: none}}]\n", "no-such-plugin"),
         ("- [", "unclosed-bracket"),
     ],
 )
@@ -64,6 +68,23 @@ def test_what_is_invalid_is_refused_with_its_problems(session: Session, text: st
     with pytest.raises(Invalid) as error:
         publish(session, text)
     assert code in {each.code for each in error.value.problems}
+
+
+def test_problems_are_at_their_lines(session: Session) -> None:
+    text = definition().replace("plugin: cmd", "plugin: none")
+    for invalid, line in ((text, 4), (definition().replace("taskStarts", "x"), 6)):
+        with pytest.raises(Invalid) as error:
+            publish(session, invalid)
+        (problem,) = error.value.problems
+        assert problem.position
+        assert problem.position.line == line
+
+
+def test_what_a_definition_requires_may_be_elsewhere(session: Session) -> None:
+    published = publish(session, definition(more="require: [marketplace://name/x/y, debug_hook]\n"))
+    assert [(each.code, each.severity) for each in published.checked.problems] == [
+        ("no-such-definition", "warning")
+    ]
 
 
 def test_nobody_publishes_under_the_name_of_another(session: Session) -> None:

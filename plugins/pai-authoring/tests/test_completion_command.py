@@ -34,7 +34,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert ended.returncode == 0, ended.stderr
             (folder / f"script.{shell}").write_text(ended.stdout)
         for name, roles in (("train-1", {"worker": 2}), ("train-2", {"server": 1})):
-            run = PlayedRun(folder / ".pai-runs" / name, **roles)
+            run = PlayedRun(folder / ".pai-runs" / name, None, **roles)
             for task in run.run.tasks:
                 (run.task_folder(task.name) / "plan.json").touch()
 

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_plugin_kit import conformance
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
@@ -16,6 +17,7 @@ from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from tests.support import callback, cli, cli_each, job, runtime_log, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.cmd"
+test_it_keeps_the_rules_for_plugins = conformance(ID)
 
 NAMES = {
     "taskStarts": "taskStarts",

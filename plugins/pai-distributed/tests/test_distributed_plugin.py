@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pai_distributed
+from pai_plugin_kit import conformance
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
@@ -18,6 +19,7 @@ from tests.job_harness import all_plans, build, parameter_problems, validated
 from tests.support import ROOT, cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.distributed"
+test_it_keeps_the_rules_for_plugins = conformance(ID, "start_after")
 EXAMPLES = ROOT / "examples/distributed"
 
 Telling = Callable[..., dict[str, str]]

@@ -11,11 +11,13 @@ import yaml
 
 from pai_failure_analysis import CLUSTER_SPEC, pai_analyze, pai_prerequisite
 from pai_failure_analysis.rules import read_rules
+from pai_plugin_kit import conformance
 from pai_runtime.plugin import ContributedRule, Failure, Task, Use
 from tests.plugin_factory import Site, uses
 from tests.support import cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.failure_analysis"
+test_it_keeps_the_rules_for_plugins = conformance(ID)
 
 
 def rule(phrase: str, code: int = 10, regex: str = "boom", **fields: Any) -> dict[str, Any]:

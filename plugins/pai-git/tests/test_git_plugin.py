@@ -23,6 +23,7 @@ from pai_git import cloning, pai_init, pai_task_starts
 from pai_git.cloning import SETTINGS, CloneFailed, clone
 from pai_git.placing import PlaceTaken, place
 from pai_git.request import read_request
+from pai_plugin_kit import conformance
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
@@ -43,6 +44,7 @@ from tests.job_harness import parameter_problems
 from tests.support import PROGRAM, cli, content, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.git"
+test_it_keeps_the_rules_for_plugins = conformance(ID)
 TOKEN = "a-token-nobody-knows"
 
 

@@ -12,6 +12,9 @@ from pai_hang.places import Look, lines, odd_ones, places, where
 from pai_hang.processes import Process
 from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say
+from pai_plugin_kit import conformance
+
+test_it_keeps_the_rules_for_plugins = conformance("hang")
 
 TRAIN = Frame("<module>", "/job/worker/0/work/train.py", 88)
 ALL_REDUCE = Frame("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pai_job_v1.names import identifiers, job_name
+from pai_plugin_kit import conformance
 from pai_runtime.document.document import MAX_NODES
 from pai_runtime.document.problems import InvalidInput, Problem, errors
 from pai_runtime.job.model import Job
@@ -17,6 +18,8 @@ from pai_runtime.task.names import framework_name
 from tests.job_harness import load_file, planned, validated
 from tests.legacy_jobs import ABSENT, legacy_job, port, role, written
 from tests.support import JOBS, cli, cli_each, job, write_job
+
+test_it_keeps_the_rules_for_plugins = conformance("job_v1")
 
 SAMPLES = sorted((JOBS / "legacy").glob("*.json"))
 

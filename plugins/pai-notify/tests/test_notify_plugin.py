@@ -17,11 +17,14 @@ from pai_notify.faults import fault
 from pai_notify.mail import mail
 from pai_notify.message import Message
 from pai_notify.webhook import slack, teams
+from pai_plugin_kit import conformance
 from pai_runtime.plugin import Task
 from tests.certificates import authority, server_certificate
 from tests.local_server import LocalServer
 from tests.smtp_server import SmtpServer
 from tests.support import cli, exit_record, job, runtime_log, write_job
+
+test_it_keeps_the_rules_for_plugins = conformance("notify")
 
 FAILS = ["echo <% $secrets.key %>", "echo '<!channel> [here](x)'", "exit 3"]
 SECRETS = {"key": "an-open-secret", "password": "pass-word-71"}

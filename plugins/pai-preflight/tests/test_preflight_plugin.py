@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from pai_plugin_kit import conformance
 from pai_preflight import checks
 from tests.support import cli, exit_record, job, runtime_log, write_job
+
+test_it_keeps_the_rules_for_plugins = conformance("preflight")
 
 SPACE = {"diskMB": 0, "shmMB": 0}
 GONE = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system to recover"

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from pai_plugin_kit import conformance
 from pai_runs.copying import MOST_ENTRIES, copy_files
 from pai_runtime.runs.errors import CannotCopy
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.folder import MOST_LEVELS
 from tests.played_run import PlayedRun
 from tests.support import cli
+
+test_it_keeps_the_rules_for_plugins = conformance("runs")
 
 MOST = 1000
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pai_plugin_kit import conformance
 from pai_runtime.plugin import Task, Use, UserError
 from pai_runtime.task.placeholders import placeholder
 from pai_ssh import barrier
@@ -25,6 +26,7 @@ from tests.job_harness import parameter_problems
 from tests.support import cli
 
 ID = "com.microsoft.pai.runtimeplugin.ssh"
+test_it_keeps_the_rules_for_plugins = conformance(ID)
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO6u3/qYJQy1+kUGbyeZfVfT5mXP0rLVpyqHkW9GY1fJ"
 ROLES = ("worker", "ps_server", "Chief")
 TASK = Task("job", "worker", 0, {"worker": 2, "ps_server": 1, "Chief": 1}, {"ssh": (15000,)}, Path("/task"))

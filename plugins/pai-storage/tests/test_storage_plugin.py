@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pai_plugin_kit import conformance
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.plugin import Task
 from pai_runtime.task.plan import Mount, Plan
@@ -24,6 +25,10 @@ from tests.nfs_server import nfs_server
 from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
+
+test_it_keeps_the_rules_for_plugins = conformance(
+    "pvc_storage", "storage", "teamwise_storage", "com.microsoft.pai.rest.storage"
+)
 
 TASK = Task("test", "worker", 0, {"worker": 1}, {}, Path("/usr/local/pai"), user="alice", run="alice~test")
 PLUGINS = "com.microsoft.pai.runtimeplugin"

@@ -15,6 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
+from pai_plugin_kit import conformance
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
@@ -25,6 +26,7 @@ from tests.job_harness import all_plans, build, checked_roles, parameter_problem
 from tests.support import PROGRAM, callback, cli, job, until, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.tensorboard"
+test_it_keeps_the_rules_for_plugins = conformance(ID)
 PORTS = {"ssh": (15000,), "http": (15001, 15002)}
 
 

@@ -139,6 +139,8 @@ def _surroundings_fault() -> str | None:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
+    if argv[:2] == ["plugins", "new"]:  # a plugin brings it, and it is one command for all that follows
+        argv = ["plugins new", *argv[2:]]
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":

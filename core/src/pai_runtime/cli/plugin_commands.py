@@ -32,6 +32,7 @@ DISTRIBUTIONS: Final = {
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
     "open": "pai-runs",
+    "plugins new": "pai-plugin-kit",
     "report": "pai-report",
     "schema": "pai-authoring",
     "stacks": "pai-hang",

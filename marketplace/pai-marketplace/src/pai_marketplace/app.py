@@ -14,6 +14,7 @@ from pai_marketplace.errors import NotFound
 from pai_marketplace.exchange import Exchange, endpoint
 from pai_marketplace.metrics import Metrics
 from pai_marketplace.middleware import Outside
+from pai_marketplace.openid import Provider
 from pai_marketplace.settings import Settings
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,6 +36,7 @@ def make_app(settings: Settings) -> Starlette:
         lifespan=lifespan,
     )
     app.state.database, app.state.settings = database, settings
+    app.state.provider = Provider(settings.openid) if settings.openid else None
     return app
 
 

@@ -16,6 +16,7 @@ from pai_definitions.fetching import Fetcher
 from pai_definitions.folder import FolderSource
 from pai_definitions.job_library import JobLibrary
 from pai_definitions.library import SourceLibrary
+from pai_definitions.marketplace.checked_use import CheckedUse
 from pai_definitions.model import DefinitionSource
 from pai_definitions.reference import BadReference, Reference, parse_reference
 from pai_definitions.sources import EMBEDDED_FOLDER
@@ -39,6 +40,7 @@ FILE: Final = "content"
 """What positions call the text that is checked."""
 _REFERENCE: Final = re.compile("marketplace://[a-zA-Z0-9_./@:+-]{1,600}")
 _MOST_REQUIRED: Final = 200
+_NOT_HERE: Final = ("no-such-definition", "definition-unavailable", "definition-forbidden")
 
 
 @record(frozen=True)
@@ -70,7 +72,7 @@ def check_content(session: Session, viewer: Viewer, text: str, name: str = "") -
     try:
         if is_job(text):
             return _job(session, viewer, text)
-        return _definition(text, name)
+        return _definition(session, viewer, text, name)
     except InvalidInput as error:
         raise Invalid("it is not valid", error.problems) from None
 
@@ -102,18 +104,22 @@ def check_job(session: Session, viewer: Viewer, text: str) -> Sequence[Problem]:
     return problems.in_order
 
 
-def _definition(text: str, name: str) -> Checked:
+def _definition(session: Session, viewer: Viewer, text: str, name: str) -> Checked:
     definition = read_definition(text, name)
     problems = Problems()
     if not definition.kind:
         message = "expected a type, such as data or script: people look for items by it"
         problems.add(definition.value.problem("missing-field", message))
     _check_version(definition.version, definition.value, problems)
+    use = CheckedUse([definition], _library(session, viewer), _host())
+    for each in use.problems(definition):
+        # What is required may be in a source that only the users of the definition have.
+        problems.add(replace(each, severity="warning") if each.code in _NOT_HERE else _strict(each))
     problems.check()
     problems.add(*misspelt(definition))
-    for each in unused_variables(definition):
-        message = f"the template variable '{each.name}' is used nowhere"
-        problems.add(each.value.problem("unused-variable", message, severity="warning"))
+    for variable in unused_variables(definition):
+        message = f"the template variable '{variable.name}' is used nowhere"
+        problems.add(variable.value.problem("unused-variable", message, severity="warning"))
     return Checked(
         "definition",
         definition.name,
@@ -129,9 +135,11 @@ def _definition(text: str, name: str) -> Checked:
 
 
 def _job(session: Session, viewer: Viewer, text: str) -> Checked:
-    problems = Problems()
-    root = parse_document(text, FILE, problems)
-    _checked_job(session, viewer, root, problems)
+    problems, found = Problems(), Problems()
+    root = parse_document(text, FILE, found)
+    with found.caught():
+        _checked_job(session, viewer, root, found)
+    problems.add(*map(_strict, found.in_order))
     version = _text(root, "version")
     _check_version(version, root, problems)
     problems.check()
@@ -151,14 +159,22 @@ def _job(session: Session, viewer: Viewer, text: str) -> Checked:
 
 def _checked_job(session: Session, viewer: Viewer, root: Value, problems: Problems) -> None:
     host = _host()
-    web = Web(Fetcher(offline=True))
+    library = _library(session, viewer)
+    job = load_job(root, None, job_plugins(host), problems, open_definitions=lambda _: JobLibrary(library))
+    planned_roles(job, host, problems, lenient=True)
+
+
+def _library(session: Session, viewer: Viewer) -> SourceLibrary:
     sources: list[DefinitionSource] = [
         OwnSource(session, viewer),
         FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED),
     ]
-    library = SourceLibrary(sources, web, lambda _: None)
-    job = load_job(root, None, job_plugins(host), problems, open_definitions=lambda _: JobLibrary(library))
-    planned_roles(job, host, problems, lenient=True)
+    return SourceLibrary(sources, Web(Fetcher(offline=True)), lambda _: None)
+
+
+def _strict(problem: Problem) -> Problem:
+    """Return a problem as what is published has it: of a plugin that is not here, nothing was checked."""
+    return replace(problem, severity="error") if problem.code == "no-such-plugin" else problem
 
 
 @cache

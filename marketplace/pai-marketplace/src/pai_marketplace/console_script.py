@@ -10,13 +10,17 @@ from pathlib import Path
 from pai_marketplace import people
 from pai_marketplace.backup import backup, restore
 from pai_marketplace.database import Database
-from pai_marketplace.errors import Refused
-from pai_marketplace.settings import Settings
+from pai_marketplace.errors import Invalid, Refused
+from pai_marketplace.settings import OpenId, Settings
 from pai_runtime.command.output import report, say, write_lines
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 
 DATABASE = "PAI_MARKETPLACE_DATABASE"
 """The variable with the URL of the database, which may hold a password: it is no argument."""
+
+
+OPENID_SECRET = "PAI_MARKETPLACE_OPENID_SECRET"  # noqa: S105 - its name
+"""The variable with the secret of the marketplace at the OpenID provider; a public client has none."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +48,15 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--trusted-proxies", default="", help="addresses whose X-Forwarded-For is believed")
     serve.add_argument("--reads-per-minute", type=int, default=Settings.reads_per_minute, metavar="N")
     serve.add_argument("--writes-per-minute", type=int, default=Settings.writes_per_minute, metavar="N")
+    openid = serve.add_argument_group("OpenID Connect", f"The client's secret is in ${OPENID_SECRET}.")
+    openid.add_argument(
+        "--openid-issuer", default="", metavar="URL", help="the provider where people sign in"
+    )
+    openid.add_argument(
+        "--openid-client", default="", metavar="ID", help="what the provider calls the marketplace"
+    )
+    openid.add_argument("--openid-admins", default="", metavar="GROUP", help="its members are admins")
+    openid.add_argument("--url", default="", help="where people reach the marketplace")
     serve.set_defaults(main=_serve)
     _add_accounts(commands)
     _add_exchange(commands)
@@ -69,12 +82,20 @@ def _add_exchange(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _add_accounts(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    user = commands.add_parser("user", help="add a user").add_subparsers(metavar="ACTION", required=True)
+    user = commands.add_parser("user", help="add and change users").add_subparsers(
+        metavar="ACTION", required=True
+    )
     add = user.add_parser("add")
     add.add_argument("name")
     add.add_argument("--admin", action="store_true")
     add.add_argument("--reviewer", action="store_true")
     add.set_defaults(main=_add_user)
+    change = user.add_parser("set")
+    change.add_argument("name")
+    change.add_argument("--admin", action=argparse.BooleanOptionalAction, dest="is_admin")
+    change.add_argument("--reviewer", action=argparse.BooleanOptionalAction, dest="is_reviewer")
+    change.add_argument("--subject", help="ISSUER SUBJECT, who it is at the OpenID provider")
+    change.set_defaults(main=_change_user)
     disable = user.add_parser("disable")
     disable.add_argument("name")
     disable.set_defaults(main=_disable)
@@ -135,15 +156,35 @@ def _serve(args: argparse.Namespace) -> int:
         trusted_proxies=args.trusted_proxies,
         reads_per_minute=args.reads_per_minute,
         writes_per_minute=args.writes_per_minute,
+        openid=_openid(args),
     )
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.__stderr__)
     LOG.setLevel(logging.INFO)
     return serve(settings, args.host, args.port)
 
 
+def _openid(args: argparse.Namespace) -> OpenId | None:
+    """Return what the options say of a provider. Raises `Invalid` if they are not complete."""
+    if not (args.openid_issuer or args.openid_client or args.openid_admins):
+        return None
+    if not (args.openid_issuer and args.openid_client and args.url):
+        raise Invalid("expected --openid-issuer, --openid-client and --url together")
+    secret = os.environ.get(OPENID_SECRET, "")
+    return OpenId(args.openid_issuer, args.openid_client, args.url, secret, args.openid_admins)
+
+
 def _add_user(args: argparse.Namespace) -> int:
     with opened().writing() as session:
         people.add_account(session, args.name, admin=args.admin, reviewer=args.reviewer)
+    return 0
+
+
+def _change_user(args: argparse.Namespace) -> int:
+    given = {name: getattr(args, name) for name in ("is_admin", "is_reviewer", "subject")}
+    with opened().writing() as session:
+        people.change_user(
+            session, args.name, {key: value for key, value in given.items() if value is not None}
+        )
     return 0
 
 

@@ -44,6 +44,13 @@ class NotFound(Refused):
     code = "not-found"
 
 
+class Unavailable(Refused):
+    """Another server, which is needed for it, does not do its part."""
+
+    status = 502
+    code = "unavailable"
+
+
 class Conflict(Refused):
     """It contradicts what is published already."""
 

@@ -5,7 +5,6 @@ import json
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
@@ -146,19 +145,8 @@ def _handled(handler: Handler, request: Request, body: bytes) -> Response:
     with database.reading() as session:
         viewer, secret = who(session, request, settings)
     if request.method not in _SAFE:
-        check_csrf(secret, request.headers.get("x-csrf-token") or _form_field(request, body, "csrf"))
+        check_csrf(secret, request.headers.get("x-csrf-token", ""))
     return handler(Exchange(request, database, settings, viewer, secret, body))
-
-
-def _form_field(request: Request, body: bytes, name: str) -> str:
-    """Return a field of a form; empty if the body is none."""
-    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return ""
-    try:
-        fields = parse_qs(body.decode(), max_num_fields=1000)
-    except ValueError:
-        return ""
-    return fields.get(name, [""])[0]
 
 
 async def read_body(request: Request) -> bytes:

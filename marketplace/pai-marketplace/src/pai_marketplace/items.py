@@ -67,13 +67,17 @@ def search(session: Session, viewer: Viewer, wanted: Search) -> Found:
     conditions = [rights.visible(viewer), *_conditions(wanted)]
     order = _ORDERS.get(wanted.order, _ORDERS["uses"])
     # One pass over the texts both counts and sorts, and what is sorted are not whole rows.
-    matches = session.scalars(select(Item.id).where(*conditions).order_by(*order)).all()
-    page = matches[wanted.offset : wanted.offset + wanted.limit]
+    matches = select(Item.id, func.count().over()).where(*conditions).order_by(*order)
+    rows = session.execute(matches.offset(wanted.offset).limit(wanted.limit)).all()
+    page = [id_ for id_, _ in rows]
+    total = rows[0][1] if rows else 0
+    if not rows and (wanted.offset or not wanted.limit):
+        total = session.scalar(select(func.count(Item.id)).where(*conditions)) or 0
     found: dict[str, Item] = {}
     for start in range(0, len(page), _AT_ONCE):
         query = select(Item).where(Item.id.in_(page[start : start + _AT_ONCE]))
         found |= {item.id: item for item in session.scalars(query)}
-    return Found([found[id_] for id_ in page if id_ in found], len(matches))
+    return Found([found[id_] for id_ in page if id_ in found], total)
 
 
 def get(session: Session, viewer: Viewer, owner: str, name: str) -> Item:
@@ -189,8 +193,7 @@ def labels(session: Session, viewer: Viewer, kind: str) -> Sequence[tuple[str, i
     """Return the tags, or the categories (``tag``, ``category``), of visible items, with their numbers."""
     query = (
         select(Label.text, func.count())
-        .join(Item, Item.id == Label.item_id)
-        .where(Label.kind == kind, rights.visible(viewer))
+        .where(Label.kind == kind, Label.item_id.in_(select(Item.id).where(rights.visible(viewer))))
         .group_by(Label.text)
         .order_by(func.count().desc(), Label.text)
     )

@@ -17,7 +17,10 @@ class Base(DeclarativeBase):
 
 
 class Account(Base):
-    """A user or a group: who items belong to. Both have names of one namespace."""
+    """A user or a group: who items belong to. Both have names of one namespace.
+
+    `subject` is who a user is at an OpenID provider, with its issuer; None for others.
+    """
 
     __tablename__ = "accounts"
 
@@ -26,6 +29,7 @@ class Account(Base):
     is_admin: Mapped[bool] = mapped_column(default=False)
     is_reviewer: Mapped[bool] = mapped_column(default=False)
     is_disabled: Mapped[bool] = mapped_column(default=False)
+    subject: Mapped[str | None] = mapped_column(unique=True, index=True)
     created_at: Mapped[str] = mapped_column(default=now)
 
 
@@ -65,7 +69,14 @@ class Item(Base):
     """
 
     __tablename__ = "items"
-    __table_args__ = (UniqueConstraint("owner", "name"), Index("items_by_uses", "uses"))
+    __table_args__ = (
+        UniqueConstraint("owner", "name"),
+        # All that decides who sees an item, and in which order: lists are made without reading the texts.
+        Index(
+            "items_in_lists",
+            *("is_withdrawn", "visibility", "latest", "owner", "name", "uses", "type", "id"),
+        ),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True, default=lambda: str(uuid4()))
     owner: Mapped[str] = mapped_column(ForeignKey("accounts.name"))

@@ -6,10 +6,12 @@ Secrets are random, of 256 bits, and only their SHA-256 is stored: nobody can gu
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
@@ -18,7 +20,7 @@ from pai_definitions.reference import is_owner
 from pai_marketplace.audit import record_action
 from pai_marketplace.errors import Conflict, Invalid, NotFound, NotSignedIn
 from pai_marketplace.models import Account, Membership, Secret, now
-from pai_marketplace.viewer import Viewer
+from pai_marketplace.viewer import OPERATOR, Identity, Viewer
 from pai_runtime.task.record import record
 
 SCOPES: Final = ("read", "publish", "admin")
@@ -26,6 +28,7 @@ SCOPES: Final = ("read", "publish", "admin")
 TOKEN_DAYS: Final = 90
 SESSION_HOURS: Final = 12
 
+_OPERATOR: Final = OPERATOR.name
 _PREFIX: Final = "paim_"
 """Begins every token, so that scanners for leaked secrets know one."""
 _TOKEN: Final = re.compile("paim_[A-Za-z0-9_-]{43}")
@@ -55,21 +58,42 @@ def is_csrf_token(session_secret: str, given: str) -> bool:
 
 
 def add_account(
-    session: Session, name: str, *, group: bool = False, admin: bool = False, reviewer: bool = False
+    session: Session,
+    name: str,
+    *,
+    group: bool = False,
+    admin: bool = False,
+    reviewer: bool = False,
+    by: str = _OPERATOR,
 ) -> Account:
     """Add a user or a group. Raises `Conflict` or `Invalid`."""
     if not is_owner(name):
         raise Invalid("expected a name of letters, digits, '.', '-' and '_', at most 100 characters")
-    if session.get(Account, name) is not None:
+    if name == _OPERATOR or session.get(Account, name) is not None:
         raise Conflict(f"there is a user or group {name} already")
     account = Account(name=name, is_group=group, is_admin=admin, is_reviewer=reviewer)
     session.add(account)
     session.flush()
-    record_action(session, "operator", "add-group" if group else "add-user", detail={"name": name})
+    record_action(session, by, "add-group" if group else "add-user", detail={"name": name})
     return account
 
 
-def add_member(session: Session, group: str, user: str) -> None:
+def change_user(session: Session, name: str, fields: Mapping[str, Any]) -> None:
+    """Change ``is_admin``, ``is_reviewer`` or ``subject`` of a user. Raises `NotFound` or `Conflict`."""
+    account = session.get(Account, name)
+    if account is None or account.is_group:
+        raise NotFound(f"there is no user {name}")
+    subject = fields.get("subject")
+    if subject and session.scalar(
+        select(Account.name).where(Account.subject == subject, Account.name != name)
+    ):
+        raise Conflict("another user has this subject")
+    for field, value in fields.items():
+        setattr(account, field, value)
+    record_action(session, _OPERATOR, "change-user", detail={"name": name, **fields})
+
+
+def add_member(session: Session, group: str, user: str, *, by: str = _OPERATOR) -> None:
     """Add a user to a group; a second time changes nothing. Raises `NotFound`."""
     for name, is_group in ((group, True), (user, False)):
         account = session.get(Account, name)
@@ -77,13 +101,13 @@ def add_member(session: Session, group: str, user: str) -> None:
             raise NotFound(f"there is no {'group' if is_group else 'user'} {name}")
     if session.get(Membership, (group, user)) is None:
         session.add(Membership(group=group, user=user))
-        record_action(session, "operator", "add-member", detail={"group": group, "user": user})
+        record_action(session, by, "add-member", detail={"group": group, "user": user})
 
 
-def remove_member(session: Session, group: str, user: str) -> None:
+def remove_member(session: Session, group: str, user: str, *, by: str = _OPERATOR) -> None:
     """Remove a user from a group."""
     session.execute(delete(Membership).where(Membership.group == group, Membership.user == user))
-    record_action(session, "operator", "remove-member", detail={"group": group, "user": user})
+    record_action(session, by, "remove-member", detail={"group": group, "user": user})
 
 
 def add_token(
@@ -112,7 +136,7 @@ def revoke(session: Session, id_: str, user: str = "") -> None:
     if entry is None or entry.is_session or (user and entry.user != user):
         raise NotFound(f"there is no token {id_}")
     entry.revoked_at = entry.revoked_at or now()
-    record_action(session, user or "operator", "revoke-token", detail={"token": id_})
+    record_action(session, user or _OPERATOR, "revoke-token", detail={"token": id_})
 
 
 def disable(session: Session, user: str) -> None:
@@ -122,7 +146,7 @@ def disable(session: Session, user: str) -> None:
         raise NotFound(f"there is no user {user}")
     account.is_disabled = True
     session.execute(update(Secret).where(Secret.user == user).values(revoked_at=now()))
-    record_action(session, "operator", "disable", detail={"name": user})
+    record_action(session, _OPERATOR, "disable", detail={"name": user})
 
 
 def by_token(session: Session, token: str) -> Viewer:
@@ -140,6 +164,46 @@ def sign_in(session: Session, token: str) -> SignedIn:
     viewer = by_token(session, token)
     entry = session.scalars(select(Secret).where(Secret.digest == _digest(token))).one()
     return begin_session(session, viewer.name, entry.scopes.split())
+
+
+def sign_in_as(session: Session, identity: Identity, admins: str = "") -> SignedIn:
+    """Begin a session for who has signed in at an OpenID provider, with a new account if there is none yet.
+
+    The provider's groups, as far as the marketplace has them, are those of the person from now on; members of
+    `admins` are admins. Raises `Conflict` if somebody else has the name, `NotSignedIn` if the account is
+    disabled.
+    """
+    account = session.scalar(select(Account).where(Account.subject == identity.subject).with_for_update())
+    if account is None:
+        account = _account_of(session, identity)
+    if account.is_disabled:
+        raise NotSignedIn(f"the account {account.name} is disabled")
+    if identity.groups is not None:
+        if admins:
+            account.is_admin = admins in identity.groups
+        _set_memberships(session, account.name, identity.groups)
+    return begin_session(session, account.name)
+
+
+def _account_of(session: Session, identity: Identity) -> Account:
+    name = re.sub("[^a-zA-Z0-9._-]+", "-", identity.name).strip("-.")
+    if session.get(Account, name) is not None:
+        raise Conflict(
+            f"there is a user or group {name} already; if that is you, an operator can connect it:"
+            f" pai-marketplace user set {name} --subject {shlex.quote(identity.subject)}"
+        )
+    account = add_account(session, name, by=name)
+    account.subject = identity.subject
+    return account
+
+
+def _set_memberships(session: Session, user: str, groups: AbstractSet[str]) -> None:
+    present = set(session.scalars(select(Membership.group).where(Membership.user == user)))
+    wanted = groups & set(session.scalars(select(Account.name).where(Account.is_group)))
+    for group in sorted(wanted - present):
+        add_member(session, group, user, by=user)
+    for group in sorted(present - wanted):
+        remove_member(session, group, user, by=user)
 
 
 def begin_session(session: Session, user: str, scopes: Sequence[str] = SCOPES) -> SignedIn:

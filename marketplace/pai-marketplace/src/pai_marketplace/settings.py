@@ -10,6 +10,29 @@ MOST_BODY: Final = 4 * MOST_CONTENT
 """Maximum size of the body of a request, in bytes: content in JSON, with its description."""
 
 
+CALLBACK: Final = "/sign-in/openid/callback"
+"""The path to which a provider sends people back."""
+
+
+@record(frozen=True)
+class OpenId:
+    """The OpenID provider by which people sign in, and what this marketplace is to it.
+
+    `url` is where people reach the marketplace. Members of the group `admins` are admins.
+    """
+
+    issuer: str
+    client_id: str
+    url: str
+    client_secret: str = ""
+    admins: str = ""
+
+    @property
+    def redirect_uri(self) -> str:
+        """The address that the provider has to know for this client."""
+        return self.url.rstrip("/") + CALLBACK
+
+
 @record(frozen=True)
 class Settings:
     """`review`: versions are seen by others only once a reviewer has approved them.
@@ -27,3 +50,4 @@ class Settings:
     reads_per_minute: int = 6000
     secure_cookies: bool = False
     trusted_proxies: str = ""
+    openid: OpenId | None = None

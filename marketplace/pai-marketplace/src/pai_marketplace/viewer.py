@@ -20,3 +20,16 @@ class Viewer:
 ANYBODY = Viewer()
 OPERATOR = Viewer("operator", is_admin=True, can_write=True)
 """Who works on the server's machine, by commands."""
+
+
+@record(frozen=True)
+class Identity:
+    """Who somebody is, as the provider says; `groups` is None if it says nothing of them.
+
+    `subject` is unique for all time: the issuer, a blank, and the provider's name for the person, which never
+    changes. `name` is what the person is called, and nothing that could prove who it is.
+    """
+
+    subject: str
+    name: str
+    groups: frozenset[str] | None

@@ -43,7 +43,7 @@ def main(args: argparse.Namespace, _: Output) -> int:
     parser = whole_parser()
     for each in _parsers(parser):
         _say_what_follows(each)
-    preamble = {args.shell: functions.replace("@PLUGINS@", " ".join(names))}
+    preamble = functions.replace("@PLUGINS@", " ".join(names))
     write_lines(shtab.complete(parser, args.shell, preamble=preamble).split("\n"))
     return 0
 

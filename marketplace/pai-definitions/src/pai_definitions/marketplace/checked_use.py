@@ -50,6 +50,8 @@ class CheckedUse:
 
     def _placed(self, problem: Problem, definition: Definition) -> Problem | None:
         """Return a problem at the position that the author knows; None if it is about the example job."""
+        if problem.code == "no-such-plugin" and (plugin := definition.value.get("plugin")):
+            problem = replace(problem, position=plugin.position)
         at = problem.position
         if at is None or at.file == _JOB:
             here = replace(problem, position=definition.value.position, field="")

@@ -17,9 +17,10 @@ from starlette.staticfiles import StaticFiles
 
 from pai_marketplace.errors import NotSignedIn, Refused
 from pai_marketplace.exchange import read_body, who
-from pai_marketplace.pages import browsing, publishing, signing_in, using
+from pai_marketplace.pages import browsing, openid, publishing, signing_in, using
 from pai_marketplace.pages.forms import check_origin, fields_of
 from pai_marketplace.pages.site import Visit
+from pai_marketplace.settings import CALLBACK
 from pai_marketplace.viewer import ANYBODY
 
 Page = Callable[[Visit], Response]
@@ -49,6 +50,7 @@ _TITLES: Final = {
     403: "You have no right to this",
     404: "Nothing is here",
     413: "That is too much",
+    502: "Another server is needed for this",
 }
 
 
@@ -57,6 +59,8 @@ def routes() -> list[BaseRoute]:
     return [
         *(Route(path, _answering(page), methods=["GET"]) for path, page in _SHOWN.items()),
         *(Route(path, _answering(page), methods=["POST"]) for path, page in _TAKES_FORMS.items()),
+        Route(signing_in.OPENID, _asking(openid.start), methods=["GET"]),
+        Route(CALLBACK, _asking(openid.end), methods=["GET"]),
         Mount("/static", StaticFiles(packages=[("pai_marketplace.pages", "static")])),
         Route("/{path:path}", _answering(_nothing), methods=["GET"]),
     ]
@@ -71,6 +75,21 @@ def _answering(page: Page) -> Callable[[Request], Awaitable[Response]]:
             return await run_in_threadpool(_answer, request, page, form)
         except Refused as error:
             return await run_in_threadpool(_refused, request, error)
+
+    return endpoint
+
+
+def _asking(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint for a page that asks another server, before it opens a session of the database."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            response = await run_in_threadpool(page, request)
+        except Refused as error:
+            response = await run_in_threadpool(_refused, request, error)
+        if page is openid.end:
+            openid.forget(response)
+        return response
 
     return endpoint
 

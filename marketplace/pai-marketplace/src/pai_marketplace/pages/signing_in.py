@@ -1,11 +1,16 @@
 """Signing in by a token, and out."""
 
+from typing import Final
+
 from starlette.responses import Response
 
 from pai_marketplace import people
 from pai_marketplace.errors import NotSignedIn
 from pai_marketplace.exchange import COOKIE
 from pai_marketplace.pages.site import Visit
+
+OPENID: Final = "/sign-in/openid"
+"""Where signing in at a provider begins."""
 
 
 def sign_in_page(visit: Visit) -> Response:
@@ -18,10 +23,11 @@ def sign_in_page(visit: Visit) -> Response:
         except NotSignedIn as error:
             fault, status = str(error), error.status
         else:
-            response = visit.see_other(next_ if _is_ours(next_) else visit.url("/"))
+            response = visit.see_other(next_ if is_ours(next_) else visit.url("/"))
             visit.set_cookie(response, COOKIE, signed_in.secret)
             return response
-    return visit.page("sign_in.html", status, here="sign-in", fault=fault, oidc="", next=next_)
+    openid = visit.url(OPENID, next=next_) if visit.settings.openid else ""
+    return visit.page("sign_in.html", status, here="sign-in", fault=fault, openid=openid, next=next_)
 
 
 def sign_out(visit: Visit) -> Response:
@@ -34,6 +40,6 @@ def sign_out(visit: Visit) -> Response:
     return response
 
 
-def _is_ours(address: str) -> bool:
+def is_ours(address: str) -> bool:
     r"""Return whether an address is one of this server's: browsers take ``//`` and ``/\`` for another's."""
     return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
