@@ -270,6 +270,11 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_every_document_is_a_page_of_the_site() -> None:
+    pages = set(re.findall(r'"([\w./-]+\.md)"', (ROOT / "zensical.toml").read_text("utf-8")))
+    assert {name(document) for document in DOCUMENTS} <= pages
+
+
 def test_every_test_that_a_document_names_is_there() -> None:
     named = {found for document in DOCUMENTS for found in _TEST.findall(document.read_text("utf-8"))}
     gone = [(file, test) for file, test in named if f"def {test}" not in (ROOT / file).read_text("utf-8")]

@@ -13,14 +13,14 @@ from pai_marketplace import items
 from pai_marketplace.backup import backup, restore
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Conflict, Invalid
-from pai_marketplace.export import export, export_definitions
+from pai_marketplace.export import export, export_newest
 from pai_marketplace.items import Search
 from pai_marketplace.models import Account, Base, Version
 from pai_marketplace.publishing import Publication, publish, withdraw
 from pai_marketplace.settings import Settings
 from pai_marketplace.sync import sync
 from pai_marketplace.viewer import ANYBODY, OPERATOR
-from tests.running_marketplace import add_people, definition
+from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
 SETTINGS = Settings("")
 _ACCOUNT = """
@@ -66,6 +66,23 @@ def test_sync_from_a_folder_and_again(database: Database, tmp_path: Path) -> Non
     assert (done.new, done.same, len(done.problems)) == (0, 2, 4)
 
 
+def test_jobs_are_synced_and_exported_too(database: Database, tmp_path: Path) -> None:
+    add_people(database)
+    folder = _folder(tmp_path / "definitions")
+    requiring = WHOLE_JOB.replace(
+        "dockerImage:", "prerequisites: [marketplace://name/team/mnist]\n    dockerImage:"
+    )
+    (folder / "alice" / "first.yaml").write_text(requiring)
+    (folder / "team" / "wrong.yaml").write_text(WHOLE_JOB.replace("commands", "comands"))
+    (folder / "team" / "latin.yaml").write_bytes(WHOLE_JOB.replace("hello", "h\xe4llo").encode("latin-1"))
+    done = sync(database, SETTINGS, str(folder))
+    assert (done.new, done.same) == (4, 0)
+    assert {each.partition(":")[0] for each in done.problems} == {"team/wrong.yaml", "team/latin.yaml"}
+    assert export_newest(database, tmp_path / "again") == 4
+    assert (tmp_path / "again" / "alice" / "first.yaml").read_text() == requiring
+    assert sync(database, SETTINGS, str(tmp_path / "again")).same == 6  # one file has two definitions
+
+
 def test_sync_from_a_git_repository(database: Database, tmp_path: Path) -> None:
     add_people(database)
     folder = _folder(tmp_path / "definitions")
@@ -101,7 +118,7 @@ def test_export_and_what_is_gone(database: Database, tmp_path: Path) -> None:
     }
     with pytest.raises(Conflict):
         export(database, tmp_path / "definitions")
-    assert export_definitions(database, tmp_path / "again") == 2
+    assert export_newest(database, tmp_path / "again") == 2
     assert (tmp_path / "again" / "team" / "mnist.yaml").read_text() == definition()
 
 

@@ -65,6 +65,11 @@ class FolderSource:
         problems.add(*self._read[1])
         return files
 
+    @property
+    def jobs(self) -> Mapping[str, bytes]:
+        """The content of each file that is a whole job, and no definition, by its path below the folder."""
+        return {path: content for path, content in self._read[0].items() if _JOB.search(content)}
+
     def _file(self, path: str) -> DefinitionFile:
         origin, content = f"{self.name}:{path}", self._contents[path]
         if not self._is_at_root:
@@ -81,9 +86,9 @@ class FolderSource:
                 found.setdefault(name, []).append(path)
         return found
 
-    @property
+    @cached_property
     def _contents(self) -> Mapping[str, bytes]:
-        return self._read[0]
+        return {path: content for path, content in self._read[0].items() if not _JOB.search(content)}
 
     @cached_property
     def _read(self) -> tuple[Mapping[str, bytes], Sequence[Problem]]:
@@ -116,8 +121,8 @@ class _Reading:
         self._entries = self._size = 0
 
     def contents(self) -> dict[str, bytes]:
-        """Return the content of each file that is not a job, by its path below the folder."""
-        return {path: content for path, content in self._walk(self._root, "") if not _JOB.search(content)}
+        """Return the content of each file, by its path below the folder."""
+        return dict(self._walk(self._root, ""))
 
     def _walk(self, folder: Folder, above: str) -> Iterator[tuple[str, bytes]]:
         for name in sorted(folder.names()):

@@ -66,9 +66,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_exchange(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     export = commands.add_parser("export", help="write what everybody may read to files for any web server")
     export.add_argument("folder", type=Path)
-    export.add_argument("--definitions", action="store_true", help="OWNER/NAME.yaml instead, as for git")
+    export.add_argument("--newest", action="store_true", help="OWNER/NAME.yaml instead, as for git")
     export.set_defaults(main=_export)
-    sync = commands.add_parser("sync", help="publish the definitions in a folder or a git repository")
+    sync = commands.add_parser(
+        "sync", help="publish the definitions and jobs in a folder or a git repository"
+    )
     sync.add_argument("place", help="a directory, or the URL of a git repository")
     sync.add_argument("--owner", default="", help="whose they become (default: as their directory is called)")
     sync.add_argument(
@@ -230,9 +232,9 @@ def _revoke(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from pai_marketplace.export import export, export_definitions  # noqa: PLC0415 - as above
+    from pai_marketplace.export import export, export_newest  # noqa: PLC0415 - as above
 
-    written = (export_definitions if args.definitions else export)(opened(), args.folder)
+    written = (export_newest if args.newest else export)(opened(), args.folder)
     write_lines([f"{written} items in {args.folder}"])
     return 0
 

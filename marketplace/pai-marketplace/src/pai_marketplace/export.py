@@ -42,18 +42,14 @@ def export(database: Database, folder: Path) -> int:
     return total
 
 
-def export_definitions(database: Database, folder: Path) -> int:
-    """Write the newest version of each definition that everybody may read as OWNER/NAME.yaml, for git."""
+def export_newest(database: Database, folder: Path) -> int:
+    """Write the newest version of each item that everybody may read as OWNER/NAME.yaml, for git."""
     with database.reading() as session:
         found = items.search(session, ANYBODY, items.Search(order="name", limit=_all(session))).items
         newest = items.newest(session, ANYBODY, found)
-        written = 0
         for item in found:
-            version, text = newest[item.id]
-            if version.kind == "definition":
-                _write(folder / item.owner / f"{item.name}.yaml", text.encode())
-                written += 1
-    return written
+            _write(folder / item.owner / f"{item.name}.yaml", newest[item.id][1].encode())
+    return len(found)
 
 
 def _all(session: Session) -> int:

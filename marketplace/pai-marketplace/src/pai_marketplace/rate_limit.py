@@ -10,7 +10,10 @@ _MINUTE: Final = 60.0
 
 
 class RateLimit:
-    """A token bucket for each address, which holds what a minute allows.
+    """A token bucket for each address, which holds what a minute allows, in this process.
+
+    Several processes of one database know nothing of each other's: an address may ask each of them as much.
+    Against more than a client that runs wild, the proxy before them is the place for a limit.
 
     Of many addresses, those that have asked last are remembered. `now` replaces the clock, in seconds.
     """

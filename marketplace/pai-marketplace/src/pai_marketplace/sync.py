@@ -1,4 +1,4 @@
-"""Import from a folder, or a git repository, of definitions: a group may work by pull requests."""
+"""Import of definitions and jobs from a folder, or a git repository: a group may work by pull requests."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import OPERATOR
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
-from pai_runtime.task.record import record
+from pai_runtime.task.record import record, replace
 
 _SECONDS: Final = 600
 
@@ -33,41 +33,56 @@ class Synced:
 
 
 def sync(database: Database, settings: Settings, place: str, owner: str = "") -> Synced:
-    """Publish all definitions in a folder, or in the git repository at a URL.
+    """Publish all definitions and jobs in a folder, or in the git repository at a URL.
 
-    They belong to `owner`; without one, to the user or group that the first directory of their path names.
-    The folder is read as any source of definitions: no link that leads out of it is followed.
+    A job is called as its file is. They belong to `owner`; without one, to the user or group that the first
+    directory of their path names. The folder is read as any source of definitions: no link that leads out of
+    it is followed.
     """
     with _folder(place) as folder:
-        problems, texts = Problems(), list[str]()
-        try:
-            files = FolderSource("sync", folder).files(problems)
-        except NoDefinition as error:
-            raise Invalid(f"{error}") from None
-        texts += (f"{each}" for each in problems.in_order)
+        problems = Problems()
+        offered = list(_offered(folder, problems))
+        texts = [f"{each}" for each in problems.in_order]
         new = same = 0
-        for file in files:
-            path = file.origin.partition(":")[2]
+        for path, publications in offered:
             try:
-                for is_new in _published(database, settings, file, owner or _first(path)):
+                for given in publications:
+                    mine = replace(given, owner=owner or _first(path), note="synced")
+                    with database.writing() as session:
+                        is_new = publishing.publish(session, OPERATOR, settings, mine).is_new
                     new, same = new + is_new, same + (not is_new)
             except Refused as error:
-                found: tuple[Problem, ...] = error.problems if isinstance(error, Invalid) else ()
-                texts += [f"{path}: {each}" for each in found] or [f"{path}: {error}"]
+                wrong: tuple[Problem, ...] = error.problems if isinstance(error, Invalid) else ()
+                texts += [f"{path}: {each}" for each in wrong] or [f"{path}: {error}"]
     return Synced(new, same, tuple(texts))
 
 
-def _published(database: Database, settings: Settings, file: DefinitionFile, owner: str) -> Iterator[bool]:
+def _offered(folder: Path, problems: Problems) -> Iterator[tuple[str, Iterator[Publication]]]:
+    """Yield what each file has, by its path: first the definitions, which the jobs may require."""
+    source = FolderSource("sync", folder)
+    try:
+        definitions = source.files(problems)
+    except NoDefinition as error:
+        raise Invalid(f"{error}") from None
+    for file in definitions:
+        yield file.origin.partition(":")[2], _in_file(file)
+    for path, content in source.jobs.items():
+        yield path, _job(path, content)
+
+
+def _in_file(file: DefinitionFile) -> Iterator[Publication]:
     try:
         names = [each.name for each in read_definitions(file)]
-        text = file.content.decode()
     except InvalidInput as error:
         raise Invalid("it is not valid", error.problems) from None
-    for name in names:
-        with database.writing() as session:
-            given = Publication(owner, text, name, note="synced")
-            is_new = publishing.publish(session, OPERATOR, settings, given).is_new
-        yield is_new
+    yield from (Publication("", file.content.decode(), name) for name in names)
+
+
+def _job(path: str, content: bytes) -> Iterator[Publication]:
+    try:
+        yield Publication("", content.decode(), PurePosixPath(path).stem)
+    except UnicodeDecodeError:
+        raise Invalid("it is not UTF-8") from None
 
 
 def _first(path: str) -> str:
