@@ -14,6 +14,7 @@ LINES = {
     "pai-runtime lo": {"logs", "lock"},
     "pai-runtime plugins show tens": {"tensorboard"},
     "pai-runtime plugins che": {"check", "check-policy"},
+    "pai-runtime plugins new --hoo": {"--hooks"},
     "pai-runtime logs --fol": {"--follow"},
     "pai-runtime logs tr": {"train-1", "train-2"},
     "pai-runtime logs lat": {"latest"},
@@ -84,9 +85,10 @@ def test_fish(scripts: Path, line: str) -> None:
 @pytest.mark.needs("zsh")
 def test_zsh(scripts: Path) -> None:
     terminal = Terminal("zsh", "-f", "-i")
-    terminal.type(f"cd {scripts}; autoload -Uz compinit; compinit -u -D; unsetopt BEEP\n")
-    terminal.type('eval "$(cat script.zsh)"; setopt AUTO_LIST NO_AUTO_MENU; echo rea""dy\n')
-    terminal.wait_for("ready")
+    terminal.resize(40, 120)
+    terminal.type(f"cd {scripts}; autoload -Uz compinit; compinit -u -D; export TERM=vt100\n")
+    terminal.type('eval "$(cat script.zsh)"; PS1="rea""dy "\n')
+    terminal.wait_for("ready ")  # the prompt: from now on, keys are zsh's
     for line, offered in LINES.items():
         terminal.type(f"\x15{line}\t\t")
         for each in sorted(offered):

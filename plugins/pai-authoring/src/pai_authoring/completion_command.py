@@ -41,6 +41,7 @@ def main(args: argparse.Namespace, _: Output) -> int:
     names = sorted({*ids, *(id_.removeprefix(PLUGIN_PREFIX) for id_ in ids)})
     functions = Path(__file__).with_name(f"functions.{args.shell}").read_text("utf-8")
     parser = whole_parser()
+    _put_below(parser)
     for each in _parsers(parser):
         _say_what_follows(each)
     preamble = functions.replace("@PLUGINS@", " ".join(names))
@@ -48,10 +49,23 @@ def main(args: argparse.Namespace, _: Output) -> int:
     return 0
 
 
+def _put_below(parser: argparse.ArgumentParser) -> None:
+    """Put commands of two words, such as ``plugins new``, below the first one, as people type them."""
+    choices = _commands(parser).choices
+    for name in [name for name in choices if " " in name]:
+        first, _, second = name.partition(" ")
+        _commands(choices[first]).choices[second] = choices.pop(name)
+
+
+def _commands(parser: argparse.ArgumentParser) -> Any:
+    """Return the action of a parser that has commands."""
+    return next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows it nowhere else
+
+
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Yield a parser and those of its commands, which it lists where shtab looks for their names."""
     yield parser
-    for action in parser._actions:  # noqa: SLF001 - argparse shows them nowhere else
+    for action in parser._actions:  # noqa: SLF001 - as above
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
             said = {each.dest: each.help for each in action._choices_actions}  # noqa: SLF001 - as above
             action.help = "command"
