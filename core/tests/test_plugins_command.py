@@ -1,6 +1,7 @@
 """`pai-runtime plugins`: what is installed, what is allowed, and whether a plugin matches its manifest."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from tests.plugin_factory import GREETS, Site, policy_rule, write_policy
+from tests.support import cli_each, job, write_job
 
 PARAMETERS = {
     "type": "object",
@@ -75,10 +77,11 @@ def test_show_says_what_a_person_needs_to_use_a_plugin(site: Site) -> None:
         "    times: a whole number, at least 1",
         "    anything: any value",
         "  example:",
-        "    {",
-        '      "greeting": "hello",',
-        '      "times": 2',
-        "    }",
+        "      - name: one",
+        "        type: script",
+        "        plugin: org.one",
+        "        greeting: hello",
+        "        times: 2",
     ]
 
 
@@ -322,3 +325,146 @@ def test_a_check_of_all_names_each_plugin_that_fails(site: Site) -> None:
 def _allowed(site: Site, policy: Path) -> set[str]:
     rows = json.loads(site.cli("plugins", "list", "--json", "--policy", policy).stdout)
     return {row["id"] for row in rows if row["allowed"]}
+
+
+# What is pasted
+
+
+def test_the_examples_of_every_plugin_can_be_pasted_into_a_job(site: Site, tmp_path: Path) -> None:
+    site.add("org.one", parameters={"type": "object", "examples": [{"description": "mine", "times": 2}]})
+    ids = [row["id"] for row in json.loads(site.cli("plugins", "list", "--json").stdout)]
+    pasted = []
+    for shown in cli_each(*(("plugins", "show", id_) for id_ in ids), env=site.environment()):
+        for example in shown.stdout.split("  example:\n")[1:]:
+            pasted += yaml.safe_load(example)
+    one = {"name": "one", "type": "script", "plugin": "org.one", "times": 2}
+    assert {**one, "parameters": {"description": "mine"}} in pasted
+    assert len(pasted) > 20
+    for number, prerequisite in enumerate(pasted):
+        prerequisite["name"] += str(number)
+        worker = {"prerequisites": [prerequisite["name"]]}
+        secrets = dict.fromkeys(re.findall(r"\$secrets\.(\w+)", json.dumps(prerequisite)), "x")
+        document = job(prerequisites=[prerequisite], worker=worker, secrets=secrets)
+        write_job(tmp_path, document, f"{number}.yaml")
+    lines = [("validate", tmp_path / f"{number}.yaml") for number in range(len(pasted))]
+    for done in cli_each(*lines, env=site.environment()):
+        assert ": error: " not in done.stderr
+
+
+# What is put into a policy
+
+OTHERS = """\
+policyVersion: 1
+plugins:
+  # by the team of storages
+  - {id: org.other, distribution: other, versions: '>=1'}  # of last year
+  - id: org.one   # reviewed
+    distribution: org_one
+    versions: '==0.9'
+definitions: {sources: [embedded]}
+"""
+
+
+def test_an_entry_for_a_plugin_is_printed_whatever_the_policies_say(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.one")
+    site.add("org.two", distribution="org-one-too")
+    env = {"PAI_RUNTIME_POLICY": str(write_policy(tmp_path))}
+    result = site.cli("plugins", "allow", "org.one", env=env)
+    assert (result.returncode, result.stderr) == (0, "")
+    entry = {"id": "org.one", "distribution": "org-one", "versions": "==1.0", "digest": made.digest}
+    assert yaml.safe_load(f"plugins:\n{result.stdout}") == {"plugins": [entry]}
+    assert site.cli("plugins", "allow", "Org_One", env=env).stdout == result.stdout
+    assert site.imported == set()
+
+
+def test_an_entry_is_written_into_a_policy_whose_comments_stay(site: Site, tmp_path: Path) -> None:
+    made, policy = site.add("org.one"), tmp_path / "policy.yaml"
+    policy.write_text(OTHERS)
+    policy.chmod(0o640)
+    assert _allowed(site, policy) == set()
+    assert site.cli("plugins", "allow", "org.one", "--write", policy).returncode == 0
+    expected = OTHERS.replace("versions: '==0.9'\n", f"versions: '==1.0'\n    digest: {made.digest}\n")
+    assert policy.read_text() == expected
+    assert policy.stat().st_mode & 0o777 == 0o640
+    assert _allowed(site, policy) == {"org.one"}
+    site.add("org.two")
+    assert site.cli("plugins", "allow", "org.two", "--write", policy).returncode == 0
+    assert policy.read_text().startswith(expected.partition("definitions:")[0])
+    assert _allowed(site, policy) == {"org.one", "org.two"}
+
+
+FORMS = {
+    "blocks": "policyVersion: 1\nplugins:\n- id: org.a\n  distribution: a\n  versions: '*' # all\n",
+    "mappings in braces": "policyVersion: 1\nplugins:\n  - {id: org.a, distribution: a, versions: '*'}\n",
+    "a list in brackets": "policyVersion: 1\nplugins: [{id: org.a, distribution: a, versions: '*'}] # one\n",
+    "an empty list": "plugins: [] # none\npolicyVersion: 1\n",
+    "no line break at the end": "policyVersion: 1\nplugins:\n  - {id: org.a, distribution: a, versions: '*'}",
+    "JSON": json.dumps(
+        {"policyVersion": 1, "plugins": [{"id": "org.a", "distribution": "a", "versions": "*"}]}
+    ),
+    "dashes alone": "policyVersion: 1\nplugins:\n -\n   id: org.a\n   versions: '*'\n   distribution: a\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_policy_of_any_form_is_changed_and_keeps_what_is_in_it(
+    site: Site, tmp_path: Path, form: str
+) -> None:
+    made, policy = site.add("org.one"), tmp_path / "policy.yaml"
+    policy.write_text(FORMS[form])
+    before = yaml.safe_load(FORMS[form])["plugins"]
+    pinned = {"id": "org.one", "distribution": "org-one", "versions": "==1.0", "digest": made.digest}
+    assert site.cli("plugins", "allow", "org.one", "--write", policy).returncode == 0
+    assert yaml.safe_load(policy.read_text())["plugins"] == [*before, pinned]
+    made.code.write_text(made.code.read_text() + "# another byte\n")
+    assert site.cli("plugins", "allow", "org.one", "--write", policy).returncode == 0
+    assert yaml.safe_load(policy.read_text())["plugins"] == [*before, {**pinned, "digest": made.digest}]
+    text = policy.read_text()
+    assert site.cli("plugins", "allow", "org.one", "--write", policy).returncode == 0
+    assert policy.read_text() == text
+    assert FORMS[form].count("#") == text.count("#")
+
+
+def test_a_policy_is_begun_with_an_entry(site: Site, tmp_path: Path) -> None:
+    site.add("org.one")
+    policy = tmp_path / "policy.yaml"
+    assert site.cli("plugins", "allow", "org.one", "--write", policy).returncode == 0
+    assert _allowed(site, policy) == {"org.one"}
+
+
+def test_an_update_makes_a_policy_match_what_is_installed_and_adds_nothing(
+    site: Site, tmp_path: Path
+) -> None:
+    made, policy = site.add("org.one"), tmp_path / "policy.yaml"
+    site.add("org.two")
+    policy.write_text(OTHERS)
+    result = site.cli("plugins", "freeze", "--update", policy)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "org.other is not installed" in result.stderr
+    expected = OTHERS.replace("versions: '==0.9'\n", f"versions: '==1.0'\n    digest: {made.digest}\n")
+    assert policy.read_text() == expected
+    made.code.write_text(made.code.read_text() + "# another byte\n")
+    assert _allowed(site, policy) == set()
+    site.cli("plugins", "freeze", "--update", policy)
+    assert _allowed(site, policy) == {"org.one"}
+
+
+@pytest.mark.parametrize("command", [["allow", "org.one", "--write"], ["freeze", "--update"]])
+def test_a_policy_that_is_invalid_is_not_changed(site: Site, tmp_path: Path, command: list[str]) -> None:
+    site.add("org.one")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("policyVersion: 7\nplugins: []\n")
+    result = site.cli("plugins", *command, policy)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{policy}:1:16: error: policyVersion: " in result.stderr
+    assert policy.read_text() == "policyVersion: 7\nplugins: []\n"
+
+
+def test_what_cannot_be_allowed_is_said(site: Site, tmp_path: Path) -> None:
+    site.add("org.broken", api=7)
+    policy = tmp_path / "policy.yaml"
+    for name, reason in (("org.broken", "needs plugin API 7"), ("org.brokn", "did you mean org.broken?")):
+        result = site.cli("plugins", "allow", name, "--write", policy)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert reason in result.stderr
+        assert not policy.exists()

@@ -29,7 +29,7 @@ def _add_secrets(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_policy(parser: argparse.ArgumentParser) -> None:
+def add_policy(parser: argparse._ActionsContainer) -> None:
     """Add the option for a policy in addition to those in force."""
     parser.add_argument(
         "--policy",

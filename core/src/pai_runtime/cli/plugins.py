@@ -1,22 +1,25 @@
 """``pai-runtime plugins``: shows what is installed and allowed, and checks plugins and policies."""
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import yaml
+from pathlib import Path
+from typing import Any, Final
 
 from pai_runtime.cli.arguments import add_json, add_policy
+from pai_runtime.cli.plugin_entries import allow, frozen, update
 from pai_runtime.document.schemas import expectation
+from pai_runtime.document.yaml_text import yaml_lines
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.plugin_check import Fault, check_plugins
 from pai_runtime.host.policies_in_force import given_host
-from pai_runtime.host.policy import freeze
-from pai_runtime.job.model import plugin_id
+from pai_runtime.job.build import OWN_FIELDS
+from pai_runtime.job.model import PLUGIN_PREFIX, plugin_id
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
+
+_NOT_PARAMETERS: Final = OWN_FIELDS - {"callbacks"}
+"""Fields of a prerequisite that a plugin's parameters can be named as in ``parameters`` only."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check_policy = commands.add_parser(
         "check-policy", help="name the entries of the policies that match nothing that is installed"
     )
+    allow_ = commands.add_parser("allow", help="print the policy entry that allows a plugin as installed")
     freeze_ = commands.add_parser("freeze", help="print a policy that allows what is installed, with digests")
     digest = commands.add_parser("digest", help="print the policy line that pins a distribution's code")
-    for command in (list_, show, check, check_policy, freeze_):
+    how_frozen = freeze_.add_mutually_exclusive_group()
+    for command in (list_, show, check, check_policy, how_frozen):
         add_policy(command)
+    how_frozen.add_argument(
+        "--update",
+        type=Path,
+        metavar="FILE",
+        help="instead, make the entries of this policy match what is installed, whatever it is",
+    )
+    allow_.add_argument("name", metavar="NAME", help="a plugin's id, its short name, or a distribution")
+    allow_.add_argument(
+        "--write", type=Path, metavar="FILE", help="put the entry into this policy instead of printing it"
+    )
     add_json(list_)
     show.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
     check.add_argument(
@@ -53,6 +68,10 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.action == "digest":
             return _digest(args.distribution)
+        if args.action == "allow":
+            return allow(args.name, args.write)
+        if args.action == "freeze" and args.update:
+            return update(args.update)
         return _under_policies(given_host(args.policy), args)
     except Unavailable as error:
         say(f"{error}; did you mean {error.suggestion}?" if error.suggestion else f"{error}")
@@ -65,7 +84,7 @@ def _under_policies(host: Host, args: argparse.Namespace) -> int:
     if args.action == "list":
         return _list(host, as_json=args.json)
     if args.action == "freeze":
-        return _freeze(host)
+        return frozen(host)
     if args.action == "check-policy":
         return _check_policy(host)
     return _show(host, plugin_id(args.id)) if args.action == "show" else _check(host, args)
@@ -124,10 +143,23 @@ def _show(host: Host, id_: str) -> int:
         "  parameters:",
         *_parameter_lines(manifest.parameters),
     ]
-    for example in manifest.parameters.get("examples", ()):
-        lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
+    if "pai_prerequisite" in manifest.hooks:
+        for example in manifest.parameters.get("examples", ()):
+            lines += ["  example:", *(f"    {line}" for line in yaml_lines([_prerequisite(id_, example)]))]
     write_lines(lines)
     return 0
+
+
+def _prerequisite(id_: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the prerequisite of a job that uses a plugin with these parameters."""
+    inner = {name: value for name, value in parameters.items() if name in _NOT_PARAMETERS}
+    return {
+        "name": id_.rpartition(".")[2],
+        "type": "script",
+        "plugin": id_.removeprefix(PLUGIN_PREFIX),
+        **{name: value for name, value in parameters.items() if name not in _NOT_PARAMETERS},
+        **({"parameters": inner} if inner else {}),
+    }
 
 
 def _parameter_lines(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -158,39 +190,24 @@ def _check(host: Host, args: argparse.Namespace) -> int:
         claimants = host.installed.get(id_, ())
         plugins = [claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)]
     found = check_plugins(host, [plugin for plugin in plugins if not plugin.fault])
+    status = 0
     for plugin in plugins:
         faults = [Fault("manifest", plugin.fault)] if plugin.fault else found[plugin.id]
         for fault in faults:
-            report(f"{plugin.label}: {fault.message}")
+            report(f"{'warning: ' if fault.severity == 'warning' else ''}{plugin.label}: {fault.message}")
             if args.debug:
                 report(*(f"    {frame}" for frame in fault.frames))
-        if not faults:
+        if any(fault.severity == "error" for fault in faults):
+            status = INVALID
+        else:
             write_lines([f"OK: {plugin.label} matches its manifest"])
-    return INVALID if any(plugin.fault or found[plugin.id] for plugin in plugins) else 0
+    return status
 
 
 def _check_policy(host: Host) -> int:
     problems = list(host.unmatched_entries)
     report_problems(problems)
     return INVALID if problems else 0
-
-
-def _freeze(host: Host) -> int:
-    entries = []
-    for id_ in host.installed:
-        reason = host.refusal(id_)
-        try:
-            if reason is None:
-                entries.append(freeze(host.installed[id_][0]))
-        except ValueError as error:
-            reason = str(error)
-        if reason is not None:
-            say(f"left out: {' and '.join(plugin.label for plugin in host.installed[id_])}: {reason}")
-    if not entries:
-        say("nothing can be frozen; this policy refuses every plugin")
-    policy = {"policyVersion": 1, "plugins": entries}
-    write_lines(yaml.safe_dump(policy, sort_keys=False, width=1000).splitlines())
-    return 0
 
 
 def _digest(distribution: str) -> int:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class JobFiles:
-    """The input of planning: a job file or document, a YAML file of secrets, and command-line overrides.
+    """The input of planning: a job file or document, a file or mapping of secrets, and the overrides.
 
     `open_definitions` opens the definitions that the job requires.
     """
 
     job: Path | Value
-    secrets: Path | None = None
+    secrets: Path | Value | None = None
     overrides: Overrides = NO_OVERRIDES
     open_definitions: "OpenDefinitions | None" = None
 

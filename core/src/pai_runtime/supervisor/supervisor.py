@@ -40,6 +40,8 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
         inputs = read_inputs(folder, options)
     except (OSError, ValueError, RecursionError, PlanError) as error:
         return cannot_run(folder, f"the plan in {folder.where} cannot be run: {error}", options)
+    if options.lifeline_fd is not None:
+        stop.hold_on_to(options.lifeline_fd)
     if inputs.plan.timeout:
         stop.limit(inputs.plan.timeout)
     try:

@@ -47,7 +47,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
     """Yield what was notable of tasks, however the job ended."""
-    yield from (f"  {line}" for line in usage_lines(summary.usage))
+    yield from (f"  {line}" for line in usage_lines(summary.usage, on_cluster=bool(reader.on)))
     if summary.run.retries:
         yield f"  the job was restarted {_times(summary.run.retries)}"
     if summary.restarted:

@@ -2,18 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from pai_marketplace import openpai_api, own_api, pages
 from pai_marketplace.database import Database
 from pai_marketplace.errors import NotFound
-from pai_marketplace.exchange import Exchange, endpoint
+from pai_marketplace.exchange import ApiRoute, Exchange, refusal
 from pai_marketplace.metrics import Metrics
 from pai_marketplace.middleware import Outside
+from pai_marketplace.openapi import openapi_document
 from pai_marketplace.openid import Provider
 from pai_marketplace.settings import Settings
 
@@ -41,12 +44,17 @@ def make_app(settings: Settings) -> Starlette:
 
 
 def _routes(metrics: Metrics) -> list[BaseRoute]:
+    def answer_metrics(_: Exchange) -> Response:
+        """Count requests, how they ended and how long they took, for Prometheus."""
+        return Response(metrics.text(), media_type=_PROMETHEUS)
+
     return [
-        Route("/health", endpoint(_health)),
-        Route("/metrics", endpoint(lambda _: Response(metrics.text(), media_type=_PROMETHEUS))),
+        ApiRoute("/health", _health, media="text/plain"),
+        ApiRoute("/metrics", answer_metrics, media="text/plain"),
+        ApiRoute("/v1/openapi.json", _openapi),
         *openpai_api.routes(),
         *own_api.routes(),
-        *(Route(f"/{api}/{{rest:path}}", endpoint(_no_address)) for api in ("api", "v1")),
+        *(Route(f"/{api}/{{rest:path}}", _no_address) for api in ("api", "v1")),
         *pages.routes(),
     ]
 
@@ -58,5 +66,10 @@ def _health(given: Exchange) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _no_address(_: Exchange) -> Response:
-    raise NotFound("there is no such address")
+def _openapi(given: Exchange) -> dict[str, Any]:
+    """Describe these APIs, in the format of OpenAPI."""
+    return openapi_document(given.request.app.routes)
+
+
+def _no_address(_: Request) -> Response:
+    return refusal(NotFound("there is no such address"))

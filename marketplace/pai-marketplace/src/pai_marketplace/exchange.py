@@ -2,21 +2,23 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from pai_marketplace import people
+from pai_marketplace.api_types import checked
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Forbidden, Invalid, NotSignedIn, Refused, TooLarge
 from pai_marketplace.settings import MOST_BODY, Settings
 from pai_marketplace.viewer import ANYBODY, Viewer
-from pai_runtime.document.problems import Problem
 from pai_runtime.task.record import record
 
 COOKIE: Final = "pai_marketplace_session"
@@ -33,6 +35,7 @@ class Exchange:
     `session` is the secret of a browser's session; empty for tokens and for nobody. `body` is bounded.
     """
 
+    route: "ApiRoute"
     request: Request
     database: Database
     settings: Settings
@@ -45,7 +48,9 @@ class Exchange:
         return str(self.request.path_params[name])
 
     def query(self, name: str, default: str = "") -> str:
-        """Return a parameter of the query."""
+        """Return a parameter of the query that the route has."""
+        if name not in self.route.query:
+            raise KeyError(name)
         return self.request.query_params.get(name, default).replace("\0", "")
 
     def number(self, name: str, default: int, most: int) -> int:
@@ -55,46 +60,59 @@ class Exchange:
             raise Invalid(f"expected a number from 0 to {most} as {name}")
         return int(text)
 
-    def json(self) -> dict[str, Any]:
-        """Return the body, which has to be a JSON object. Raises `Invalid`."""
+    def sent(self) -> dict[str, Any]:
+        """Return the fields of the body that the route has, None for missing ones. Raises `Invalid`."""
         try:
             data = json.loads(self.body)
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
             raise Invalid("expected a JSON object as the body")
-        return data
+        return checked(self.route.body, data)
 
 
-Handler = Callable[[Exchange], Response]
+Handler = Callable[[Exchange], Any]
 
 
-def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """Return a Starlette endpoint of a handler, which runs in a thread, and may raise `Refused`."""
+class ApiRoute(Route):
+    """A route of an API, which is all that is documented of it.
 
-    async def answer(request: Request) -> Response:
+    `handler` returns what is answered as JSON, None for nothing, or a `Response` of the type `media`; with
+    its status, if `statuses` has several. It may raise `Refused`, and runs in a thread. The document of
+    OpenAPI has its docstring and the type of its result, and the types of the `query` and of the fields of
+    the `body`, a typed dictionary. No other parameter of the query, and no other field, can be read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        handler: Handler,
+        method: str = "GET",
+        *,
+        query: Mapping[str, type] = MappingProxyType({}),
+        body: Any = None,
+        statuses: Sequence[int] = (200,),
+        media: str = "application/json",
+    ) -> None:
+        self.handler, self.method, self.query, self.body = handler, method, query, body
+        self.statuses, self.media = statuses, media
+        super().__init__(path, self._answer, methods=[method])
+
+    async def _answer(self, request: Request) -> Response:
         try:
             body = b"" if request.method in _SAFE else await read_body(request)
-            return await run_in_threadpool(_handled, handler, request, body)
+            return await run_in_threadpool(_handled, self, request, body)
         except Refused as error:
             return refusal(error)
-
-    answer.__name__ = getattr(handler, "__name__", "endpoint")
-    return answer
 
 
 def refusal(error: Refused) -> Response:
     """Return the answer that something is refused."""
     document: dict[str, Any] = {"code": error.code, "message": str(error)}
     if isinstance(error, Invalid):
-        document["problems"] = [problem_json(each) for each in error.problems]
+        document["problems"] = [each.to_json() for each in error.problems]
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, NotSignedIn) else {}
     return JSONResponse(document, error.status, headers)
-
-
-def problem_json(problem: Problem) -> dict[str, Any]:
-    """Return a problem of a definition or job as JSON: code, message, line, column, field, severity."""
-    return problem.to_json()
 
 
 def with_etag(request: Request, content: bytes, media_type: str, *, digest: str = "") -> Response:
@@ -139,14 +157,22 @@ def check_csrf(session: str, given: str) -> None:
         raise Forbidden("the form is not from a page of this session; load the page again")
 
 
-def _handled(handler: Handler, request: Request, body: bytes) -> Response:
+def _handled(route: ApiRoute, request: Request, body: bytes) -> Response:
     database: Database = request.app.state.database
     settings: Settings = request.app.state.settings
     with database.reading() as session:
         viewer, secret = who(session, request, settings)
     if request.method not in _SAFE:
         check_csrf(secret, request.headers.get("x-csrf-token", ""))
-    return handler(Exchange(request, database, settings, viewer, secret, body))
+    answer = route.handler(Exchange(route, request, database, settings, viewer, secret, body))
+    if isinstance(answer, Response):
+        return answer
+    document, status = answer if isinstance(answer, tuple) else (answer, route.statuses[0])
+    if document is None:
+        return Response(status_code=status)
+    if request.method in _SAFE:
+        return with_etag(request, json_bytes(document), "application/json")
+    return JSONResponse(document, status)
 
 
 async def read_body(request: Request) -> bytes:

@@ -3,16 +3,15 @@
 A path that ends in ``.json`` or ``.yaml`` is a file of the export too, with the same content.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypedDict
 
 from sqlalchemy.orm import Session
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from pai_marketplace import items, publishing
-from pai_marketplace.errors import Invalid, NotFound
-from pai_marketplace.exchange import Exchange, endpoint, json_bytes, problem_json, with_etag
+from pai_marketplace.errors import NotFound
+from pai_marketplace.exchange import ApiRoute, Exchange, with_etag
 from pai_marketplace.models import Item, Version
 from pai_marketplace.publishing import About, Publication
 from pai_marketplace.viewer import Viewer
@@ -23,35 +22,164 @@ _YAML: Final = "application/yaml; charset=utf-8"
 _MOST: Final = 1_000_000
 
 
-def routes() -> list[Route]:
+class Brief(TypedDict):
+    """An item, as lists have it; `latest` is its newest approved version, empty if none is."""
+
+    owner: str
+    name: str
+    type: str
+    title: str
+    summary: str
+    tags: list[str]
+    latest: str
+    official: bool
+    deprecated: bool
+    replacedBy: str
+    uses: int
+    stars: int
+
+
+class VersionDocument(TypedDict):
+    """A version, which never changes; `file` is relative to the document of its item."""
+
+    version: str
+    kind: str
+    digest: str
+    author: str
+    time: str
+    note: str
+    status: str
+    file: str
+
+
+class ItemDocument(Brief):
+    """An item with all versions that the reader may read, newest first."""
+
+    apiVersion: Literal[1]
+    id: str
+    author: str
+    description: str
+    categories: list[str]
+    visibility: str
+    groups: list[str]
+    status: str
+    createdAt: str
+    updatedAt: str
+    versions: list[VersionDocument]
+
+
+class _Index(TypedDict):
+    apiVersion: Literal[1]
+    total: int
+    items: list[Brief]
+
+
+class Index(_Index, total=False):
+    """A file of the index; `next` is the following one, if there is one."""
+
+    next: str
+
+
+class FoundDocument(TypedDict):
+    """What a search finds: a page of items, and how many there are in all."""
+
+    total: int
+    items: list[Brief]
+
+
+class PublishedDocument(VersionDocument):
+    """A version that was published, with the warnings about it."""
+
+    owner: str
+    name: str
+    problems: list[Any]
+
+
+class Stars(TypedDict):
+    """How many users have starred an item."""
+
+    stars: int
+
+
+class AuditEntry(TypedDict):
+    """Who did what, to what, when; `detail` is JSON."""
+
+    id: int
+    at: str
+    actor: str
+    action: str
+    item: str
+    detail: str
+
+
+class AboutBody(TypedDict, total=False):
+    """What is said of an item."""
+
+    title: str | None
+    summary: str | None
+    description: str | None
+    visibility: str | None
+    groups: list[str] | None
+    tags: list[str] | None
+    categories: list[str] | None
+
+
+class PublishBody(AboutBody, total=False):
+    """A version to publish: the text of a definition or a job as `content`, and what is said of the item."""
+
+    owner: str | None
+    content: str | None
+    name: str | None
+    version: str | None
+    note: str | None
+
+
+class DeprecationBody(TypedDict, total=False):
+    """What replaces an item, as OWNER/NAME."""
+
+    replacedBy: str | None
+
+
+class ReviewBody(TypedDict, total=False):
+    """What a reviewer decides, ``approved`` or ``rejected``, and what the author is told."""
+
+    status: str | None
+    note: str | None
+
+
+def routes() -> list[ApiRoute]:
     """Return the routes."""
     item = "/v1/items/{owner}/{name}"
+    words = dict.fromkeys(("q", "type", "owner", "author", "tags", "order"), str)
     return [
-        Route("/v1/index.json", endpoint(_index)),
-        Route("/v1/index-{page:int}.json", endpoint(_index)),
-        Route("/v1/search", endpoint(_search)),
-        Route("/v1/sha256/{digest}.yaml", endpoint(_by_digest)),
-        Route("/v1/items", endpoint(_publish), methods=["POST"]),
-        Route(f"{item}.json", endpoint(_item)),
-        Route(f"{item}.json", endpoint(_edit), methods=["PATCH"]),
-        Route(f"{item}.json", endpoint(_withdraw), methods=["DELETE"]),
-        Route(f"{item}/star", endpoint(_star), methods=["PUT", "DELETE"]),
-        Route(f"{item}/use", endpoint(_use), methods=["POST"]),
-        Route(f"{item}/deprecation", endpoint(_deprecate), methods=["PUT", "DELETE"]),
-        Route(f"{item}/official", endpoint(_official), methods=["PUT", "DELETE"]),
-        Route(f"{item}/versions/{{version}}/review", endpoint(_review), methods=["PUT"]),
-        Route(f"{item}/{{version}}.yaml", endpoint(_content)),
-        Route("/v1/audit", endpoint(_audit)),
+        ApiRoute("/v1/index.json", _index),
+        ApiRoute("/v1/index-{page:int}.json", _index),
+        ApiRoute("/v1/search", _search, query={**words, "offset": int, "limit": int}),
+        ApiRoute("/v1/sha256/{digest}.yaml", _by_digest, media="application/yaml"),
+        ApiRoute("/v1/items", _publish, "POST", body=PublishBody, statuses=(201, 200)),
+        ApiRoute(f"{item}.json", _item),
+        ApiRoute(f"{item}.json", _edit, "PATCH", body=AboutBody),
+        ApiRoute(f"{item}.json", _withdraw, "DELETE", statuses=(204,)),
+        ApiRoute(f"{item}/star", _star, "PUT"),
+        ApiRoute(f"{item}/star", _unstar, "DELETE"),
+        ApiRoute(f"{item}/use", _use, "POST", statuses=(204,)),
+        ApiRoute(f"{item}/deprecation", _deprecate, "PUT", body=DeprecationBody, statuses=(204,)),
+        ApiRoute(f"{item}/deprecation", _undeprecate, "DELETE", statuses=(204,)),
+        ApiRoute(f"{item}/official", _official, "PUT", statuses=(204,)),
+        ApiRoute(f"{item}/official", _unofficial, "DELETE", statuses=(204,)),
+        ApiRoute(f"{item}/versions/{{version}}/review", _review, "PUT", body=ReviewBody),
+        ApiRoute(f"{item}/{{version}}.yaml", _content, media="application/yaml"),
+        ApiRoute("/v1/audit", _audit, query={"item": str, "limit": int}),
     ]
 
 
-def index_document(session: Session, viewer: Viewer, page: int) -> dict[str, Any]:
+def index_document(session: Session, viewer: Viewer, page: int) -> Index:
     """Return a file of the index; its pages count from 1. Raises `NotFound` for one beyond the end."""
     wanted = items.Search(order="name", offset=(page - 1) * PER_INDEX, limit=PER_INDEX)
-    found = items.search(session, viewer, wanted)
-    if page < 1 or (page > 1 and not found.items):
+    found = items.search(session, viewer, wanted) if page else None
+    if not found or (page > 1 and not found.items):
         raise NotFound(f"the index has no page {page}")
-    document: dict[str, Any] = {
+    document: Index = {
         "apiVersion": 1,
         "total": found.total,
         "items": [_brief(each) for each in found.items],
@@ -61,7 +189,7 @@ def index_document(session: Session, viewer: Viewer, page: int) -> dict[str, Any
     return document
 
 
-def item_document(session: Session, viewer: Viewer, item: Item) -> dict[str, Any]:
+def item_document(session: Session, viewer: Viewer, item: Item) -> ItemDocument:
     """Return an item with all versions that the viewer may read, newest first."""
     return {
         "apiVersion": 1,
@@ -79,7 +207,7 @@ def item_document(session: Session, viewer: Viewer, item: Item) -> dict[str, Any
     }
 
 
-def version_document(item: Item, version: Version) -> dict[str, Any]:
+def version_document(item: Item, version: Version) -> VersionDocument:
     """Return a version; `file` is relative to the document of the item."""
     return {
         "version": version.version,
@@ -93,7 +221,7 @@ def version_document(item: Item, version: Version) -> dict[str, Any]:
     }
 
 
-def _brief(item: Item) -> dict[str, Any]:
+def _brief(item: Item) -> Brief:
     return {
         "owner": item.owner,
         "name": item.name,
@@ -110,20 +238,21 @@ def _brief(item: Item) -> dict[str, Any]:
     }
 
 
-def _index(given: Exchange) -> Response:
+def _index(given: Exchange) -> Index:
+    """List all items, a page of them; `next` names the following one."""
     page = int(given.request.path_params.get("page", 1))
     with given.database.reading() as session:
-        document = index_document(session, given.viewer, page)
-    return with_etag(given.request, json_bytes(document), "application/json")
+        return index_document(session, given.viewer, page)
 
 
-def _item(given: Exchange) -> Response:
+def _item(given: Exchange) -> ItemDocument:
+    """Return an item, with its versions."""
     with given.database.reading() as session:
-        document = item_document(session, given.viewer, _found(session, given))
-    return with_etag(given.request, json_bytes(document), "application/json")
+        return item_document(session, given.viewer, _found(session, given))
 
 
 def _content(given: Exchange) -> Response:
+    """Return the bytes of a version; its ETag is its digest."""
     with given.database.reading() as session:
         version = items.version(session, given.viewer, _found(session, given), given.path("version"))
         content = items.content(session, version)
@@ -131,12 +260,14 @@ def _content(given: Exchange) -> Response:
 
 
 def _by_digest(given: Exchange) -> Response:
+    """Return the bytes with a SHA-256."""
     with given.database.reading() as session:
         content = items.by_digest(session, given.viewer, given.path("digest"))
     return with_etag(given.request, content.text.encode(), _YAML, digest=content.digest)
 
 
-def _search(given: Exchange) -> Response:
+def _search(given: Exchange) -> FoundDocument:
+    """Search; `order` is uses, stars, updated or name, and tags have commas between them."""
     wanted = items.Search(
         words=given.query("q"),
         type=given.query("type"),
@@ -149,136 +280,123 @@ def _search(given: Exchange) -> Response:
     )
     with given.database.reading() as session:
         found = items.search(session, given.viewer, wanted)
-        document = {"total": found.total, "items": [_brief(each) for each in found.items]}
-    return with_etag(given.request, json_bytes(document), "application/json")
+        return {"total": found.total, "items": [_brief(each) for each in found.items]}
 
 
-def _publish(given: Exchange) -> Response:
-    sent = given.json()
+def _publish(given: Exchange) -> tuple[PublishedDocument, int]:
+    """Publish a version; 200 if the same was published before."""
+    sent = given.sent()
     publication = Publication(
-        owner=string(sent, "owner") or given.viewer.name,
-        content=string(sent, "content"),
-        name=string(sent, "name"),
-        version=string(sent, "version"),
-        note=string(sent, "note"),
-        about=about_item(sent),
+        owner=sent["owner"] or given.viewer.name,
+        content=sent["content"] or "",
+        name=sent["name"] or "",
+        version=sent["version"] or "",
+        note=sent["note"] or "",
+        about=_about(sent),
     )
     with given.database.writing() as session:
         published = publishing.publish(session, given.viewer, given.settings, publication)
-        document = {
+        document: PublishedDocument = {
             "owner": published.item.owner,
             "name": published.item.name,
             **version_document(published.item, published.version),
-            "problems": [problem_json(each) for each in published.checked.problems],
+            "problems": [each.to_json() for each in published.checked.problems],
         }
-    return JSONResponse(document, 201 if published.is_new else 200)
+    return document, 201 if published.is_new else 200
 
 
-def _edit(given: Exchange) -> Response:
+def _edit(given: Exchange) -> ItemDocument:
+    """Change what is said of an item."""
     with given.database.writing() as session:
         item = _found(session, given)
-        publishing.edit(session, given.viewer, item, about_item(given.json()))
-        document = item_document(session, given.viewer, item)
-    return JSONResponse(document)
+        publishing.edit(session, given.viewer, item, _about(given.sent()))
+        return item_document(session, given.viewer, item)
 
 
-def _withdraw(given: Exchange) -> Response:
+def _withdraw(given: Exchange) -> None:
+    """Withdraw an item: it is gone for everybody, and its name is not given again."""
     with given.database.writing() as session:
         publishing.withdraw(session, given.viewer, _found(session, given))
-    return Response(status_code=204)
 
 
-def _star(given: Exchange) -> Response:
+def _star(given: Exchange) -> Stars:
+    """Star an item."""
+    return _starred(given, on=True)
+
+
+def _unstar(given: Exchange) -> Stars:
+    """Take a star back."""
+    return _starred(given, on=False)
+
+
+def _starred(given: Exchange, *, on: bool) -> Stars:
     with given.database.writing() as session:
         item = _found(session, given)
-        publishing.star(session, given.viewer, item, on=given.request.method == "PUT")
-        stars = item.stars
-    return JSONResponse({"stars": stars})
+        publishing.star(session, given.viewer, item, on=on)
+        return {"stars": item.stars}
 
 
-def _use(given: Exchange) -> Response:
+def _use(given: Exchange) -> None:
+    """Count a use of an item."""
     with given.database.writing() as session:
         publishing.use(session, _found(session, given))
-    return Response(status_code=204)
 
 
-def _deprecate(given: Exchange) -> Response:
+def _deprecate(given: Exchange) -> None:
+    """Advise against an item; the body may be empty."""
     with given.database.writing() as session:
-        item = _found(session, given)
-        if given.request.method == "PUT":
-            replaced_by = string(given.json(), "replacedBy") if given.body else ""
-            publishing.deprecate(session, given.viewer, item, replaced_by=replaced_by)
-        else:
-            publishing.undeprecate(session, given.viewer, item)
-    return Response(status_code=204)
+        replaced_by = given.sent()["replacedBy"] if given.body else None
+        publishing.deprecate(session, given.viewer, _found(session, given), replaced_by=replaced_by or "")
 
 
-def _official(given: Exchange) -> Response:
+def _undeprecate(given: Exchange) -> None:
+    """Take a deprecation back."""
     with given.database.writing() as session:
-        official = given.request.method == "PUT"
-        publishing.make_official(session, given.viewer, _found(session, given), official=official)
-    return Response(status_code=204)
+        publishing.undeprecate(session, given.viewer, _found(session, given))
 
 
-def _review(given: Exchange) -> Response:
-    sent = given.json()
+def _official(given: Exchange) -> None:
+    """Make an item official: only admins change it."""
+    with given.database.writing() as session:
+        publishing.make_official(session, given.viewer, _found(session, given), official=True)
+
+
+def _unofficial(given: Exchange) -> None:
+    """Make an item official no more."""
+    with given.database.writing() as session:
+        publishing.make_official(session, given.viewer, _found(session, given), official=False)
+
+
+def _review(given: Exchange) -> VersionDocument:
+    """Approve or reject a version."""
+    sent = given.sent()
     with given.database.writing() as session:
         item = _found(session, given)
         version = items.version(session, given.viewer, item, given.path("version"))
-        publishing.review(session, given.viewer, item, version, string(sent, "status"), string(sent, "note"))
-        document = version_document(item, version)
-    return JSONResponse(document)
+        publishing.review(session, given.viewer, item, version, sent["status"] or "", sent["note"] or "")
+        return version_document(item, version)
 
 
-def _audit(given: Exchange) -> Response:
+def _audit(given: Exchange) -> list[AuditEntry]:
+    """Return the audit trail, newest first, for admins."""
     with given.database.reading() as session:
         entries = items.audit(session, given.viewer, given.query("item"), given.number("limit", 200, 1000))
-    fields = ("id", "at", "actor", "action", "item", "detail")
-    return JSONResponse([{field: getattr(each, field) for field in fields} for each in entries])
+    return [
+        {
+            "id": each.id,
+            "at": each.at,
+            "actor": each.actor,
+            "action": each.action,
+            "item": each.item,
+            "detail": each.detail,
+        }
+        for each in entries
+    ]
+
+
+def _about(sent: Mapping[str, Any]) -> About:
+    return About(**{field: sent[field] for field in AboutBody.__annotations__})
 
 
 def _found(session: Session, given: Exchange) -> Item:
     return items.get(session, given.viewer, given.path("owner"), given.path("name"))
-
-
-def string(sent: Mapping[str, Any], field: str) -> str:
-    """Return a field that is a string; empty if it is missing or null. Raises `Invalid`."""
-    value = sent.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
-        raise Invalid(f"expected a string as {field}")
-    return value
-
-
-def about_item(sent: Mapping[str, Any]) -> About:
-    """Return what a JSON object says of an item. Raises `Invalid`."""
-
-    def one(field: str) -> str | None:
-        return string(sent, field) if sent.get(field) is not None else None
-
-    def strings(field: str) -> Sequence[str] | None:
-        value = sent.get(field)
-        if value is None:
-            return None
-        if not isinstance(value, list):
-            raise Invalid(f"expected a list of strings as {field}")
-        return [string({field: each}, field) for each in value]
-
-    return About(
-        title=one("title"),
-        summary=one("summary"),
-        description=one("description"),
-        visibility=one("visibility"),
-        groups=strings("groups"),
-        tags=strings("tags"),
-        categories=strings("categories"),
-    )
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,0 +1,93 @@
+"""Entries of policies for what is installed: ``plugins allow``, ``freeze`` and ``freeze --update``.
+
+They read metadata and import no plugin, whatever the policies in force say of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.metadata import normalized
+from pai_runtime.host.policy import freeze
+from pai_runtime.host.policy_text import Entry, listed_plugins, put_entries
+from pai_runtime.job.model import plugin_id
+from pai_runtime.task.exit_codes import INVALID
+from pai_runtime.terminal.output import say, write_lines
+
+
+def allow(name: str, file: Path | None) -> int:
+    """Print the entries for a plugin, or for all of a distribution, or put them into a policy file.
+
+    Raises `Unavailable` if it is not installed, or could not be used under any policy, and ValueError if its
+    code has no digest.
+    """
+    entries = [freeze(plugin) for plugin in _named(Host(), name)]
+    if file is None:
+        write_lines(f"  {line}" for line in yaml.safe_dump(entries, sort_keys=False, width=1000).splitlines())
+    else:
+        _put(file, entries)
+    return 0
+
+
+def frozen(host: Host) -> int:
+    """Print a policy that allows what is installed and allowed, with digests."""
+    entries = []
+    for id_ in host.installed:
+        reason = host.refusal(id_)
+        try:
+            if reason is None:
+                entries.append(freeze(host.installed[id_][0]))
+        except ValueError as error:
+            reason = str(error)
+        if reason is not None:
+            say(f"left out: {' and '.join(plugin.label for plugin in host.installed[id_])}: {reason}")
+    if not entries:
+        say("nothing can be frozen; this policy refuses every plugin")
+    policy = {"policyVersion": 1, "plugins": entries}
+    write_lines(yaml.safe_dump(policy, sort_keys=False, width=1000).splitlines())
+    return 0
+
+
+def update(file: Path) -> int:
+    """Make the entries of a policy file match what is installed. Return 1 if something of it is not."""
+    host, entries, complete = Host(), [], True
+    for id_, distribution in dict.fromkeys(listed_plugins(file)):
+        try:
+            plugin = host.find(id_)
+            entry = freeze(plugin)
+        except (Unavailable, ValueError) as error:
+            say(f"left as it is: {error}")
+            complete = False
+            continue
+        if normalized(plugin.distribution) == normalized(distribution):
+            entries.append(entry)
+        else:
+            say(f"left as it is: {plugin.label} is not from the distribution {distribution}")
+            complete = False
+    _put(file, entries)
+    return 0 if complete else INVALID
+
+
+def _named(host: Host, name: str) -> Iterator[Plugin]:
+    """Yield the plugin with an id or short name, or those of a distribution."""
+    if plugin_id(name) not in host.installed:
+        of_it = [id_ for id_ in host.installed if _is_of(host.installed[id_], name)]
+        if of_it:
+            yield from map(host.find, of_it)
+            return
+    yield host.find(plugin_id(name))
+
+
+def _is_of(claimants: Sequence[Plugin], distribution: str) -> bool:
+    return any(normalized(plugin.distribution) == normalized(distribution) for plugin in claimants)
+
+
+def _put(file: Path, entries: Sequence[Entry]) -> None:
+    changed = put_entries(file, entries)
+    for entry in changed:
+        say(f"{file}: {entry['id']} is allowed from {entry['distribution']} {entry['versions'][2:]}")
+    if not changed:
+        say(f"{file}: nothing to change")
