@@ -1,6 +1,6 @@
 """The plugin ``com.microsoft.pai.runtimeplugin.hang``: where tasks are, and whether they hang."""
 
-from pai_runtime.plugin import Contribution, Service, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, Service, Task, Use, UserError, has_secret, hookimpl
 
 HANGS = "[ERROR] the task hangs: "
 """The beginning of the line of ``runtime.log`` that says why the watch ends the command."""
@@ -23,6 +23,8 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
     after, then = use.parameters.get("after", "20m"), use.parameters.get("then", "report")
     if then == "ignore":
         return None
+    if has_secret(after):
+        raise UserError("after: expected a time such as 20m, which is in the plan, and no secret")
     seconds = float(after[:-1]) * _UNITS[after[-1]]
     # A task that writes never has a watch; of a silence, the second half is watched.
     arguments = f'{seconds:g} {seconds / 2:g} {then} "$PAI_USER_LOG"'
