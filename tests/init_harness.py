@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from pai_pod.peers import Peers
@@ -43,6 +44,15 @@ runtimePlugin:
     - confignfs
 """
 """What the proposal's Pod has in RUNTIME_CONFIG."""
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """The volume of a pod whose task has the directory ``pod`` for its logs."""
+    made = tmp_path / "volume"
+    (made / "logs" / "pod").mkdir(parents=True)
+    (made / "runtime.d").mkdir()
+    return made
 
 
 class PodFolder:

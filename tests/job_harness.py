@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from pai_runtime.document.document import parse_document
@@ -35,6 +36,17 @@ class _Quoting(yaml.CSafeDumper):
 _Quoting.add_representer(
     str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, '"')
 )
+
+
+def compared_words(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the unknown words that are compared with known ones from now on, none of which is like them."""
+    compared: list[str] = []
+
+    def near_miss(word: str, known: object) -> None:  # noqa: ARG001 - stands for the real one
+        compared.append(word)
+
+    monkeypatch.setattr("pai_runtime.document.problems.near_miss", near_miss)
+    return compared
 
 
 def yaml_text(data: Any) -> str:

@@ -75,6 +75,7 @@ class TaskRun:
         stdout: int = subprocess.PIPE,
         plan_text: str | None = None,
         wrap: Sequence[str] = (),
+        fds: Sequence[int] = (),
         module: str = "pai_runtime.supervisor.__main__",
     ) -> None:
         self.folder = Path(plan.folder)
@@ -93,7 +94,7 @@ class TaskRun:
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            pass_fds=(handed,),
+            pass_fds=(handed, *fds),
             start_new_session=True,
         )
         os.close(handed)

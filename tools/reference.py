@@ -95,6 +95,11 @@ DOCUMENTS: Final = {
         "profile.schema.json",
         "What `engines.yaml` says of one cluster whose `engine` is `kubernetes`: YAML.",
     ),
+    "Engine profile of Slurm": (
+        "pai_slurm",
+        "profile.schema.json",
+        "What `engines.yaml` says of one cluster whose `engine` is `slurm`: YAML.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",

@@ -93,6 +93,14 @@ def test_ones_own_runs_on_every_cluster_are_listed_with_the_profile(
     assert ["mine", "lab"] in [line.split()[:2] for line in lines]
 
 
+def test_where_runs_are_is_said_if_all_of_them_are_on_one_cluster(
+    cluster: SmallCluster, shown: Command
+) -> None:
+    cluster.known = {"mine": run_of("ada")}
+    titles, mine = shown("ps", "--all")[1].splitlines()
+    assert (titles.split()[:2], mine.split()[:2]) == (["RUN", "ON"], ["mine", "lab"])
+
+
 def test_a_cluster_that_does_not_answer_hides_no_other_runs(cluster: SmallCluster, shown: Command) -> None:
     PlayedRun(Path(".pai-runs/demo-1"), worker=1).end("succeeded")
     cluster.away = "no route to host"

@@ -24,6 +24,7 @@ _ALL = LaunchOptions(
     folder_fd=10,
     sessions_fd=5,
     secrets_fd=11,
+    lifeline_fd=13,
     pid=12,
     python="/usr/bin/python3",
     hook_argv=("python3", "-m", "hooks"),

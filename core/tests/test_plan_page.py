@@ -33,7 +33,16 @@ def rows(text: str) -> list[list[str]]:
     lines = text.split("\n\n")[1].splitlines()
     cells = [re.split(r" {2,}", line) for line in lines]
     assert cells[0] == ["WHEN", "BY", "FROM", "TASKS", "DOES"]
-    return [[*row[:2], *row[3:]] for row in cells[1:] if row[0] != "analysis"]
+    return [[*row[:2], *row[3:]] for row in cells[1:] if row[0] not in ("analysis", "service")]
+
+
+def screen_of(path: Path, columns: int) -> list[str]:
+    """Return the lines that a terminal shows of the page of a job."""
+    with closing(Screen(columns)) as screen:
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        argv: list[str | Path] = [PROGRAM, "plan", path.name]
+        subprocess.run(argv, cwd=path.parent, env=environment, stdout=screen.fd, check=True, timeout=60)
+        return screen.everything()
 
 
 def test_steps_are_in_order_with_who_does_them_and_which_tasks_have_them(tmp_path: Path) -> None:
@@ -78,19 +87,21 @@ def test_tasks_of_a_role_that_differ_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_on_a_terminal_each_step_has_one_line_that_fits(tmp_path: Path, columns: int) -> None:
-    path = write_job(tmp_path, two_roles())
-    with closing(Screen(columns)) as screen:
-        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        argv: list[str | Path] = [PROGRAM, "plan", path.name]
-        subprocess.run(argv, cwd=tmp_path, env=environment, stdout=screen.fd, check=True, timeout=60)
-        lines = screen.everything()
+    lines = screen_of(write_job(tmp_path, two_roles()), columns)
     table = lines[2 : lines.index("", 2)]
     assert [line.split()[0] for line in table] == [
         "WHEN",
         "taskStarts",
+        "service",
         "command",
         "command",
         "analysis",
         "taskExits",
     ]
     assert max(map(len, lines)) <= columns
+
+
+def test_what_does_not_fit_a_terminal_is_cut_before_what_is_said_of_it(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["train " + "--option " * 30, "evaluate"]}))
+    (line,) = (each for each in screen_of(path, 80) if each.startswith("command "))
+    assert (len(line), "train --" in line, line.endswith("… (2 lines)")) == (80, True, True)

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import summarise
+from pai_runtime.runs.usage import Usage
 from pai_runtime.terminal.summary import summary_lines
+from pai_runtime.terminal.usage import usage_lines
 from tests.played_run import PlayedRun
 
 
@@ -378,3 +381,8 @@ def test_it_names_tasks_that_took_more_memory_than_they_request(
 ) -> None:
     _, over = _said_of_usage(tmp_path, {"worker": [_used(612)] * tasks, "server": [_used(100)]})
     assert over == f"  above memoryMB: {named}"
+
+
+def test_of_a_run_on_a_cluster_it_does_not_say_what_a_cluster_would_have_done() -> None:
+    over = [(RunTask("worker", 0, "succeeded", 0, 0, 1.0, 2.0), Usage(612, 1.0, memory=100))]
+    assert list(usage_lines(over, on_cluster=True))[1:] == ["above memoryMB: worker/0 612 of 100 MB"]

@@ -116,3 +116,36 @@ def test_what_does_not_end_in_another_session_is_killed_before_the_exit_callback
     assert run.end() == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def _with_lifeline(folder: Path, script: str) -> tuple[TaskRun, int]:
+    """A task that has written to its FIFO ``ready``, and the other end of its lifeline."""
+    make_fifo(folder, "ready")
+    read, write = os.pipe()
+    own = plan(folder, script, [shell("taskExits", 0, "echo bye")])
+    run = TaskRun(own, LaunchOptions(lifeline_fd=read), fds=[read])
+    os.close(read)
+    run.wait_for("ready")
+    return run, write
+
+
+def test_the_end_of_whoever_holds_its_lifeline_tells_a_task_to_stop(tmp_path: Path) -> None:
+    run, write = _with_lifeline(tmp_path, "echo >ready; sleep 100")
+    os.close(write)
+    assert run.end() == 128 + signal.SIGTERM
+    assert run.record["outcome"] == "cancelled"
+
+
+def test_who_has_been_told_by_a_signal_is_not_told_again_by_the_lifeline(tmp_path: Path) -> None:
+    """Told twice, it would skip its exit callbacks."""
+    for name in ("told", "go"):
+        make_fifo(tmp_path, name)
+    run, write = _with_lifeline(
+        tmp_path, "trap 'echo >told; read -r _ <go; exit' TERM; echo >ready; sleep 100 & wait"
+    )
+    run.send(signal.SIGTERM)
+    run.wait_for("told")
+    os.close(write)
+    (tmp_path / "work" / "go").write_text("go\n")
+    assert run.end() == 128 + signal.SIGTERM
+    assert any("bye" in line for line in run.runtime_log)

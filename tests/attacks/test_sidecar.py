@@ -19,6 +19,9 @@ from pai_runtime.runs import log_follower
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
+from tests.init_harness import volume
+
+__all__ = ["volume"]
 
 MIB = 1024 * 1024
 LOG, VARIABLES, STATE = "logs/pod/runtime.log", "runtime.d/variables.json", "runtime.d/state.json"
@@ -30,14 +33,6 @@ Look = Callable[[Path], object]
 
 def _nothing_happens(_volume: Path) -> None:
     pass
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    made = tmp_path / "volume"
-    (made / "logs" / "pod").mkdir(parents=True)
-    (made / "runtime.d").mkdir()
-    return made
 
 
 class Sidecar:

@@ -460,8 +460,10 @@ def test_the_tutorial_does_on_a_cluster_what_it_says(lab: Lab) -> None:
     done = lab.run(*failing)
     assert done.returncode == 1, done.stderr
     assert "the fit diverges" in lab.run(*then).stdout
-    (stored,) = (lab.folder / "codes" / "pai-code").iterdir()
+    (stored,) = (lab.folder / "codes" / "pai-code").glob("*.tar.gz")
     assert stored.stat().st_size > 9 << 20
     # Those of other tests on this machine are named by their directories.
     assert len(re.findall("^cars-", lab.run(*everywhere).stdout, re.MULTILINE)) == 2
+    assert lab.run("rm", "latest", "--on", "lab").returncode == 0
+    assert list(stored.parent.iterdir()) == []
     check_no_secret(lab, SECRET)

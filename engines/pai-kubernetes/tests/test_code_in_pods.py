@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pai_kubernetes.profile import MountedStorage, Storage
+from pai_kubernetes.run.reader import Reader
 from pai_pod import code
 from pai_pod import code_archive as archiving
 from pai_pod.code import (
@@ -25,11 +27,14 @@ from pai_pod.code import (
     stored_name,
     unpack_code,
 )
-from pai_pod.code_archive import PackedCode, pack_code
+from pai_pod.code_archive import PackedCode, pack_code, release_code
 from pai_pod.errors import InitFailed
 from pai_runtime.engines.code import Code
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
+from tests.kubernetes.run_objects import NAME
 
 Add = Callable[[tarfile.TarFile], None]
 
@@ -383,7 +388,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackedCode:
     (tmp_path / "storage").mkdir()
     packed = pack_code(Code(tmp_path / "source"), has_storage=True)
     assert (packed.is_stored, packed.parts) == (True, [])
-    packed.store(str(tmp_path / "storage"))
+    packed.store(str(tmp_path / "storage"), "team.first")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / STORED).symlink_to(tmp_path / "storage" / STORED_IN)
     (tmp_path / "volume").mkdir()
@@ -409,18 +414,60 @@ def test_all_of_a_team_can_store_code_and_what_is_there_is_not_written_again(
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     os.utime(file, (1, 1))
     before = file.stat().st_ino
-    stored.store(str(tmp_path / "storage"))
+    stored.store(str(tmp_path / "storage"), "team.second")
     assert file.stat().st_ino == before
     assert file.stat().st_mtime > 1, "it is used again, so not old"
     file.write_bytes(b"other code")
-    stored.store(str(tmp_path / "storage"))
+    stored.store(str(tmp_path / "storage"), "team.second")
     assert code_digest(file.read_bytes()) == stored.digest
-    assert list(file.parent.iterdir()) == [file]
+    assert [each for each in file.parent.iterdir() if each.stat().st_size] == [file]
+
+
+def test_code_on_a_storage_goes_with_the_last_run_that_uses_it(tmp_path: Path, stored: PackedCode) -> None:
+    file, storage = on_storage(tmp_path, stored), str(tmp_path / "storage")
+    stored.store(storage, "other-team.first")
+    for other in ("team.fir", "first", ""):
+        release_code(storage, other)
+    release_code(storage, "team.first")
+    assert code_digest(file.read_bytes()) == stored.digest
+    release_code(storage, "other-team.first")
+    assert list(file.parent.iterdir()) == []
+    release_code(str(tmp_path / "unmounted"), "team.first")
+
+
+def test_code_on_a_storage_stays_for_a_run_that_finds_it_while_it_is_removed(
+    tmp_path: Path, stored: PackedCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, move = str(tmp_path / "storage"), Folder.move
+
+    def found_first(folder: Folder, name: str, to: Folder, new_name: str) -> None:
+        monkeypatch.setattr(Folder, "move", move)
+        stored.store(storage, "team.second")
+        folder.move(name, to, new_name)
+
+    monkeypatch.setattr(Folder, "move", found_first)
+    release_code(storage, "team.first")
+    assert code_digest(on_storage(tmp_path, stored).read_bytes()) == stored.digest
+    release_code(storage, "team.second")
+    assert list((tmp_path / "storage" / STORED_IN).iterdir()) == []
+
+
+def test_a_run_that_is_removed_from_its_cluster_releases_its_code(
+    tmp_path: Path, stored: PackedCode, server: ApiServer
+) -> None:
+    storage = MountedStorage(Storage("codes"), str(tmp_path / "storage"))
+    stored.store(storage.mounted_at, f"{NAMESPACE}.{NAME}")
+    release_code(storage.mounted_at, "team.first")
+    assert on_storage(tmp_path, stored).exists()
+    cluster = PlayedCluster(server)
+    cluster.end("Completed")
+    Reader(cluster.api, NAME, "lab", code=storage).remove()
+    assert not on_storage(tmp_path, stored).exists()
 
 
 def test_code_cannot_be_stored_where_there_is_no_storage(tmp_path: Path, stored: PackedCode) -> None:
     with pytest.raises(CannotRun, match="No such file"):
-        stored.store(str(tmp_path / "unmounted"))
+        stored.store(str(tmp_path / "unmounted"), "team.second")
 
 
 @pytest.mark.parametrize("change", ["removed", "other", "longer", "link", "digest"])

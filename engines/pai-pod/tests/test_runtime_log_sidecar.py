@@ -40,8 +40,10 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 from pai_runtime.task.log_file import LogFile
 from pai_runtime.task.plan import PEERS, SharedVariables
-from tests.init_harness import address
+from tests.init_harness import address, volume
 from tests.support import PROGRAM, content, until
+
+__all__ = ["volume"]
 
 OWN = {"A": {"source": "platform", "value": "1"}, "PATH": {"source": "image"}}
 
@@ -69,14 +71,6 @@ class Sidecar:
         rest, _ = self._process.communicate()
         assert self._process.returncode == 0
         return rest
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    made = tmp_path / "volume"
-    (made / "logs" / "pod").mkdir(parents=True)
-    (made / "runtime.d").mkdir()
-    return made
 
 
 @pytest.fixture
@@ -273,13 +267,13 @@ def test_the_pods_of_a_gang_are_there_until_all_of_it_have_passed_the_barrier(tm
     hosts = {f"PAI_HOST_IP_worker_{index}": address(20 + index) for index in (0, 1)}
     attempt = {"name": "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID", "value": "0_1", "source": "platform"}
     volumes = [tmp_path / str(index) for index in (0, 1)]
-    for index, volume in enumerate(volumes):
-        (volume / "logs" / "pod").mkdir(parents=True)
-        (volume / "runtime.d").mkdir()
+    for index, each in enumerate(volumes):
+        (each / "logs" / "pod").mkdir(parents=True)
+        (each / "runtime.d").mkdir()
         plan = {"role": "worker", "index": index, "instances": {"worker": 2}, "gang": True}
-        (volume / "runtime.d" / "plan.json").write_text(json.dumps({**plan, "environment": [attempt]}))
-        (volume / "runtime.d" / "shared.json").write_text(json.dumps({"peers": hosts}))
-        log(volume, b"over\n")
+        (each / "runtime.d" / "plan.json").write_text(json.dumps({**plan, "environment": [attempt]}))
+        (each / "runtime.d" / "shared.json").write_text(json.dumps({"peers": hosts}))
+        log(each, b"over\n")
     port = {PORT_VARIABLE: "14999"}
     with sidecar(volumes[0], **port) as first:
         first.read(5)

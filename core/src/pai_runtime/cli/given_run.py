@@ -34,6 +34,17 @@ def given_engine(on: str | None, policy: Path | None = None, container: str | No
     return open_container_engine(container, host) if container is not None else open_engine(str(on), host)
 
 
+def engine_within(policy: Path | None = None) -> Engine | None:
+    """Return the engine for the allocation of a cluster that this process is in, if it is in one.
+
+    Raises `InvalidInput`.
+    """
+    from pai_runtime.engines.finding import is_within, open_engine_within  # noqa: PLC0415 - as above
+    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
+
+    return open_engine_within(given_host(policy)) if is_within() else None
+
+
 def refusal(engine: Engine, word: str, on: str | None) -> str:
     """Return why an engine cannot do what a word of the command line means; empty if it can."""
     reason = engine.cannot.get(word)

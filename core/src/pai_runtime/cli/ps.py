@@ -92,7 +92,8 @@ def _all(args: argparse.Namespace) -> int:
     if args.json:
         write_json(_document(found))
     else:
-        write_lines(_list("any place that is known", found, columns()))
+        nowhere = ["no runs in any place that is known"]
+        write_lines(_table(found, columns(), with_places=True) if found else nowhere)
     return 0 if is_whole else CANNOT_RUN
 
 
@@ -182,15 +183,15 @@ def _order(found: FoundRun) -> tuple[bool, float, str]:
     return found.state != "running", -started, found.reader.named
 
 
-def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
-    """Return a table of runs, with their users if any is known."""
+def _table(runs: Sequence[FoundRun], width: int | None, *, with_places: bool = False) -> list[str]:
+    """Return a table of runs, with their users if any is known; `with_places`, with their clusters."""
     now = time.time()
     rows = [_TITLES, *(_row(found, now) for found in runs)]
     users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
     if any(users[1:]):
         rows = [(row[0], user, *row[1:]) for row, user in zip(rows, users, strict=True)]
     places = ["ON", *(found.reader.on for found in runs)]
-    if len(set(places[1:])) > 1:
+    if with_places and any(places[1:]):
         rows = [(row[0], place, *row[1:]) for row, place in zip(rows, places, strict=True)]
     changes = ["SET", *(_set(found) for found in runs)]
     if any(changes[1:]):
@@ -221,7 +222,7 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     activities = activity(reader, run)
     yield ""
     yield from task_table(reader, run, run.tasks, activities, time.time(), width)
-    below = [*note_lines(run.tasks), *usage_lines(usage_of_tasks(reader, run))]
+    below = [*note_lines(run.tasks), *usage_lines(usage_of_tasks(reader, run), on_cluster=bool(reader.on))]
     for task in run.tasks:
         below += service_lines(reader, task, activities[task.name])
     below += filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

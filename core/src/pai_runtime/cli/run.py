@@ -11,7 +11,7 @@ from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, tas
 from pai_runtime.cli.chosen_tasks import NoSuchTask
 from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
-from pai_runtime.cli.given_run import given_engine, refusal
+from pai_runtime.cli.given_run import engine_within, given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -113,7 +113,7 @@ def _named_engine(argv: Sequence[str]) -> Engine | None:
     except argparse.ArgumentError:
         return None  # the parser itself says what is wrong
     if args.on is None and args.container is None:
-        return None
+        return engine_within(args.policy)
     return given_engine(args.on, args.policy, None if args.on else args.container)
 
 

@@ -5,10 +5,14 @@ local runs: their directories, and the commands that look at them.
 """
 
 from pai_runtime.document.configuration_files import user_directory
+from pai_runtime.engines.local.addresses import check_address
 from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
+from pai_runtime.engines.local.entering import enter
+from pai_runtime.engines.local.environment import local_environment, secrets_among
 from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.engines.local.machine import OPTIONS, LocalEngine, NewLocalRun
 from pai_runtime.engines.local.placement import placement
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.site import Site
 from pai_runtime.engines.local.storages import binds, check_storages
@@ -16,11 +20,14 @@ from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
 from pai_runtime.supervisor.recording import cannot_run
+from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv, python_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import LOGS, RECORD, SHARED, WORK
 from pai_runtime.task.own_process import keep_to_ourselves
+from pai_runtime.task.session_socket import listen
 from pai_runtime.task.signals import STOP_SIGNALS
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "LaunchOptions",
     "LocalEngine",
     "LocalRequest",
+    "LocalRunReader",
     "NewLocalRun",
     "Site",
     "TaskName",
@@ -42,14 +50,21 @@ __all__ = [
     "adopt_orphans",
     "binds",
     "cannot_run",
+    "check_address",
     "check_storages",
     "device_variables",
     "devices_of",
     "end_with_parent",
+    "enter",
     "hook_argv",
     "keep_to_ourselves",
     "lack_of_devices",
+    "listen",
+    "local_environment",
+    "open_standard_streams",
     "placement",
     "python_argv",
+    "secrets_among",
+    "supervise",
     "user_directory",
 ]

@@ -1,5 +1,6 @@
 """How the engine of a profile is found: as a plugin, under the policies in force."""
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from pai_runtime.document.document import parse_document
@@ -17,6 +18,11 @@ if TYPE_CHECKING:  # the commands that only look at runs start faster without
 CONTAINER: Final = "container"
 """The name of the engine that ``--container`` means, without a profile."""
 
+_WITHIN: Final = {"SLURM_JOB_ID": "slurm"}
+"""Variables that are set in an allocation of a cluster, with the name of the engine for it."""
+_OF_TASK: Final = "PAI_TASK_INDEX"
+"""A variable of every task of ours: what it starts is its own, and not for the other nodes."""
+
 
 def open_engine(name: str, host: Host) -> "Engine":
     """Return the engine that the profile of this name describes, without contacting anything.
@@ -30,6 +36,25 @@ def open_container_engine(program: str, host: Host) -> "Engine":
     """Return the engine for containers on this machine, which `program` makes. Raises `InvalidInput`."""
     profile = parse_document(f"{{engine: {CONTAINER}, program: {program}}}", "--container")
     return _opened(Profile(CONTAINER, CONTAINER, profile), host)
+
+
+def open_engine_within(host: Host) -> "Engine | None":
+    """Return the engine for the allocation that this process is in; None if it is in none, or for a lack.
+
+    Raises `InvalidInput`.
+    """
+    name = next((name for variable, name in _WITHIN.items() if os.environ.get(variable)), None)
+    if name is None or _OF_TASK in os.environ:
+        return None
+    if not any(plugin.manifest.engine == name for plugin in host.usable):
+        return None
+    profile = parse_document(f"{{engine: {name}, within: true}}", "the allocation")
+    return _opened(Profile("", name, profile), host)
+
+
+def is_within() -> bool:
+    """Return whether this process is in an allocation of a cluster, of a kind that is known here."""
+    return any(os.environ.get(variable) for variable in _WITHIN)
 
 
 def _opened(profile: Profile, host: Host) -> "Engine":

@@ -206,7 +206,8 @@ def check_by_manifest(
 ) -> None:
     """Report what is wrong with data by a schema of a plugin's manifest, or with that schema.
 
-    `locate` says where what is at a path in the data is written.
+    `locate` says where what is at a path in the data is written. It takes `LONGEST_CHECK` seconds at most; in
+    a thread of a server, as long as the expressions of the schema take, which the plugin's author wrote.
     """
     try:
         with _time_limit(LONGEST_CHECK):

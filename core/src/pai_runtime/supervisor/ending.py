@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.supervisor.process_tree import descendants
+from pai_runtime.supervisor.process_tree import descendants, read_proc, stat_fields
 from pai_runtime.task.record import record
 from pai_runtime.task.signals import signal
 
@@ -17,7 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_STATUS_BYTES = 1 << 14
 _GONE = (b"Z", b"X")
 
 
@@ -71,7 +70,7 @@ class ProcessTree:
         return [
             pid
             for pid in (self._processes if pids is None else pids)
-            if (now := _stat(pid)) and now[0] not in _GONE and now[19] == self._processes[pid].started
+            if (now := stat_fields(pid)) and now[0] not in _GONE and now[19] == self._processes[pid].started
         ]
 
     def signal(self, number: int, pids: Iterable[int] | None = None) -> None:
@@ -99,7 +98,7 @@ class ProcessTree:
 
 
 def _look(pid: int) -> _Process | None:
-    stat, status = _stat(pid), _read(f"/proc/{pid}/status")
+    stat, status = stat_fields(pid), read_proc(f"/proc/{pid}/status")
     if not stat:
         return None
     caught = status.partition(b"\nSigCgt:")[2].partition(b"\n")[0]
@@ -108,16 +107,3 @@ def _look(pid: int) -> _Process | None:
     except OSError:
         reads_pipe = False
     return _Process(stat[19], int(stat[1]), int(stat[2]), int(caught or b"0", 16), reads_pipe)
-
-
-def _stat(pid: int) -> list[bytes]:
-    """Return the fields of a process after its name, from its state on; empty if it is gone."""
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(_STATUS_BYTES)
-    except OSError:
-        return b""

@@ -15,6 +15,8 @@ PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 
+_MOST_READ = 1 << 14
+
 
 def adopt_orphans() -> None:
     """Make this process the subreaper of its descendants, like an init process.
@@ -99,10 +101,19 @@ def _children_of(parent: int) -> list[int]:
 def _parents() -> Iterator[tuple[int, int]]:
     """Yield all process ids that can be seen, each with that of its parent."""
     for name in os.listdir("/proc"):
-        if name.isdecimal():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    ppid = int(file.read().rpartition(b")")[2].split()[1])
-            except OSError:
-                continue
-            yield int(name), ppid
+        if name.isdecimal() and (stat := stat_fields(int(name))):
+            yield int(name), int(stat[1])
+
+
+def stat_fields(pid: int) -> list[bytes]:
+    """Return the fields of a process after its name, from its state on; empty if it is gone."""
+    return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def read_proc(path: str) -> bytes:
+    """Return the content of a file of a process, which is short; empty if it is gone or not for us."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_MOST_READ)
+    except OSError:
+        return b""

@@ -134,10 +134,8 @@ class Processes:
     ) -> ExitStatus:
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
-        if child.ended is None and save and not self._stop.at_once and not save(child):
-            ended = self._stop_tree(child)
-        else:
-            ended = child.ended or self._stop_tree(child)
+        has_ended = child.ended is not None or (save is not None and not self._stop.at_once and save(child))
+        ended = (has_ended and child.ended) or self._stop_tree(child)
         self._child = None
         self._loop.drain(_LAST_SECONDS)
         self._loop.hear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from pai_runtime.task.signals import STOP_SIGNALS, on_stop_signals, signal
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pai_runtime.task.vocabulary import StopReason
+
+_LIFELINE = signal.SIGURG
+"""The signal that tells of the lifeline: SIGIO, the usual one, is forwarded to the command."""
 
 FOREVER = float("inf")
 
@@ -34,6 +38,24 @@ class Stop:
         on_stop_signals(self._tell)
         # Whoever starts us blocks them, so that none is lost before we listen.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+    def hold_on_to(self, lifeline: int) -> None:
+        """Tell the task to stop once the other end of a pipe is closed, as by the end of who started it."""
+        import fcntl  # noqa: PLC0415 - few engines have such a pipe
+
+        signal.signal(_LIFELINE, lambda _number, _frame: self._look_at(lifeline))
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, _LIFELINE)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+        self._look_at(lifeline)  # it may have been closed before the kernel was to tell
+
+    def _look_at(self, lifeline: int) -> None:
+        try:
+            is_closed = not os.read(lifeline, 1)
+        except BlockingIOError:
+            return
+        if is_closed and self.signal is None:
+            self._tell(signal.SIGTERM, None)
 
     def limit(self, timeout: float) -> None:
         """Apply another timeout, in seconds from the start; the shorter one takes precedence."""

@@ -52,6 +52,9 @@ class LaunchOptions:
     """A descriptor of a JSON object, the value of each secret by its path."""
     sessions_fd: int | None = None
     """A descriptor of a listening socket by which people run programs in the task; see `task.session`."""
+    lifeline_fd: int | None = None
+    """A descriptor of a pipe whose other end whoever started the task holds; once that is closed, the task is
+    told to stop, unless it has been told."""
     pid: int | None = None
     """The supervisor's process id as others see it; None: as it sees itself."""
     python: str | None = None

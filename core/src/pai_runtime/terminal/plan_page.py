@@ -13,7 +13,7 @@ from pai_runtime.task.plan import PEERS, PLATFORM, Plan, Step, UseRecord
 from pai_runtime.task.record import record
 from pai_runtime.task.vocabulary import Phase
 from pai_runtime.terminal.table import table
-from pai_runtime.terminal.text import columns_of, cut, some
+from pai_runtime.terminal.text import columns_of, shortened, some
 
 _Group = tuple[int, Plan]
 """A number of tasks that differ only in index and ports, and the plan of the first."""
@@ -28,6 +28,8 @@ _OF_ALL: Final = "all"
 _SAYS_SOMETHING: Final = re.compile(r"\w")
 _CELLS: Final = 5
 """Minimum share of a terminal's width, as a divisor, that no column but the last one exceeds."""
+_LEAST: Final = 20
+"""Minimum number of columns of a line of a script that are shown."""
 
 
 @record(frozen=True)
@@ -40,14 +42,19 @@ class _Row:
     text: str
     notes: tuple[str, ...] = ()
 
-    @property
-    def does(self) -> str:
-        """The first line that says something, how many there are, and what else there is to say."""
+    def does(self, columns: int | None) -> str:
+        """Return the first line that says something, and how many there are and what else there is to say.
+
+        With `columns`, the line is cut to leave room for the rest.
+        """
         lines = [line.strip() for line in show(self.text).strip().split("\n")]
         more = [f"{len(lines)} lines"] if len(lines) > 1 else []
         notes = ", ".join((*more, *self.notes))
-        first = next(filter(_SAYS_SOMETHING.search, lines), "")
-        return f"{first} ({notes})" if notes else first
+        first = printable(next(filter(_SAYS_SOMETHING.search, lines), ""))
+        after = f" ({notes})" if notes else ""
+        if columns is not None:
+            first = shortened(first, max(_LEAST, columns - len(after)))
+        return first + after
 
 
 def plan_page(groups: Sequence[_Group], file: str, width: int | None) -> Iterator[str]:
@@ -62,13 +69,17 @@ def plan_page(groups: Sequence[_Group], file: str, width: int | None) -> Iterato
     for label, (_, plan) in zip(labels, shown, strict=True):
         yield from (f"warning for {label}: {warning}" for warning in plan.warnings)
     yield ""
-    rows: list[tuple[str, ...]] = [_TITLES]
-    for row, members in _merged([list(_rows(plan)) for _, plan in shown]):
+    merged = _merged([list(_rows(plan)) for _, plan in shown])
+    cells: list[tuple[str, ...]] = [_TITLES[:-1]]
+    for row, members in merged:
         tasks = _OF_ALL if len(members) == len(groups) else some([labels[member] for member in members])
-        rows.append((row.when, row.by, _place(row.source, file), tasks, row.does))
+        cells.append((row.when, row.by, _place(row.source, file), tasks))
+    room = None
     if width is not None:
-        rows = [(*(_short(cell, width // _CELLS) for cell in row[:-1]), row[-1]) for row in rows]
-    yield from table(rows, width)
+        cells = [tuple(shortened(printable(cell), width // _CELLS) for cell in row) for row in cells]
+        room = width - sum(max(map(columns_of, column)) + len("  ") for column in zip(*cells, strict=True))
+    does = [_TITLES[-1], *(row.does(room) for row, _ in merged)]
+    yield from table([(*row, what) for row, what in zip(cells, does, strict=True)], width)
     if len(groups) > _MOST_GROUPS:
         yield f"{len(groups) - _MOST_GROUPS} more groups of tasks differ from these"
 
@@ -156,8 +167,3 @@ def _by(use: UseRecord) -> str:
 def _place(source: str, file: str) -> str:
     """Return a place with what is in the job file named by its lines, without columns."""
     return re.sub(rf"(?<!\S){re.escape(file)}:(\d+):\d+", r"line \1", source)
-
-
-def _short(cell: str, most: int) -> str:
-    shown = printable(cell)
-    return shown if columns_of(shown) <= most else f"{cut(shown, most - 1)}…"

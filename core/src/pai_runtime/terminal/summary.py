@@ -47,13 +47,24 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
     """Yield what was notable of tasks, however the job ended."""
-    yield from (f"  {line}" for line in usage_lines(summary.usage))
+    yield from (f"  {line}" for line in usage_lines(summary.usage, on_cluster=bool(reader.on)))
     if summary.run.retries:
         yield f"  the job was restarted {_times(summary.run.retries)}"
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
         yield f"  restarted: {some(restarted)}"
+    yield from _notes(summary)
     yield from _services(reader, summary.services)
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    tasks: dict[str, list[str]] = {}
+    for task, note in summary.notes:
+        tasks.setdefault(note, []).append(task.name)
+    for note, named in list(tasks.items())[:_MOST_NAMED]:
+        yield f"  note of {some(named)}: {_line(note)}"
+    if len(tasks) > _MOST_NAMED:
+        yield f"  {counted(len(tasks) - _MOST_NAMED, 'more note', 'more notes')}"
 
 
 def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pai_runtime.document.printable import printable
-from pai_runtime.terminal.text import columns_of, cut
+from pai_runtime.terminal.text import columns_of, shortened
 
 
 def table(rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
@@ -12,7 +12,7 @@ def table(rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
     widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     widths[-1:] = [0]
     lines = ["  ".join(map(_padded, row, widths)).rstrip() for row in cells]
-    return lines if width is None else [cut(line, width).rstrip() for line in lines]
+    return lines if width is None else [shortened(line, width) for line in lines]
 
 
 def _padded(cell: str, width: int) -> str:

@@ -52,6 +52,11 @@ def cut(text: str, columns: int) -> str:
     return clip(text, 0, columns, fillchar="")
 
 
+def shortened(text: str, columns: int) -> str:
+    """Cut a printable text to a number of terminal columns, at least one; its end says if it was longer."""
+    return text if columns_of(text) <= columns else f"{cut(text, columns - 1)}…"
+
+
 def message(lines: Iterable[str], columns: int | None = None) -> list[str]:
     """Return lines, at least one, as one message of the runtime, wrapped at `columns` if given."""
     first, *rest = map(printable, lines)

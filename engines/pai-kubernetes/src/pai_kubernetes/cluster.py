@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
@@ -17,7 +17,7 @@ from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.manifests.provenance import provenance_text
 from pai_kubernetes.manifests.text import manifest_text
-from pai_kubernetes.names import run_name
+from pai_kubernetes.names import code_user, run_name
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
@@ -28,6 +28,7 @@ from pai_runtime.engine import (
     CannotRun,
     Engine,
     Job,
+    MayBeLeft,
     NewRun,
     Placement,
     Plan,
@@ -79,7 +80,7 @@ class KubernetesCluster(Engine):
 
     def open_run(self, name: str, keep: Path | None = None) -> Reader:
         """Return the run of this name; what is read of it while it is followed goes to `keep`, if given."""
-        return Reader(self.api, name, self.profile.name, keep=keep, output=self.profile.output)
+        return self._reader(name, keep=keep)
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
         """Return all runs in the namespace, newest first. Raises `ClusterError`."""
@@ -87,8 +88,15 @@ class KubernetesCluster(Engine):
         return [(self._listed(name), run) for name, run in found.items()]
 
     def _listed(self, name: str) -> Reader:
-        came_from, output = self._runs.provenance[name], self.profile.output
-        return Reader(self.api, name, self.profile.name, output=output, provenance=came_from)
+        return self._reader(name, provenance=self._runs.provenance[name])
+
+    def _reader(
+        self, name: str, *, keep: Path | None = None, provenance: Mapping[str, Any] | None = None
+    ) -> Reader:
+        output, code = self.profile.output, self.profile.code
+        return Reader(
+            self.api, name, self.profile.name, keep=keep, output=output, code=code, provenance=provenance
+        )
 
     @cached_property
     def _runs(self) -> Runs:
@@ -143,23 +151,29 @@ class NewKubernetesRun(NewRun):
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> Reader:
         """Create the objects, and return the run. Raises `CannotRun` or `InvalidInput`."""
+        stored: list[str] = []
 
         def rendered(suffix: str) -> Manifests:
-            found = self._render(plans, secrets, run_name(self._job.name, suffix))
+            name = run_name(self._job.name, suffix)
+            found = self._render(plans, secrets, name)
+            if self._code is not None and self._code.is_stored and self._profile.code:
+                self._code.store(self._profile.code.mounted_at, code_user(self._cluster.api.namespace, name))
+                stored.append(name)
             return Manifests(found.objects, found.secrets)
 
         if self._request.provenance and not provenance_text(self._request, plans.values()):
             most = size_text(MOST_PROVENANCE)
             self._request.say(f"note: what produces the run takes more than {most}, and is not kept with it")
-        if self._code is not None and self._code.is_stored and self._profile.code:
-            self._code.store(self._profile.code.mounted_at)
         out = self._request.out
         folder = RunFolder(self._job.name, out) if out is not None else None
         try:
             return self._cluster.open_run(submit(self._cluster.api, rendered), out)
-        except BaseException:
+        except BaseException as error:
             if folder is not None:
                 folder.discard()
+            if not isinstance(error, MayBeLeft):
+                for name in stored:
+                    self._cluster.open_run(name).release_code()
             raise
 
     def _render(

@@ -77,3 +77,8 @@ def _label(text: str, longest: int) -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def code_user(namespace: str, run: str) -> str:
+    """Return the name by which a run uses code on a storage that several namespaces may share."""
+    return f"{namespace}.{run}"

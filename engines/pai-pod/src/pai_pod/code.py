@@ -51,7 +51,8 @@ _LATEST: Final = 1 << 40
 """The latest time of a file, in seconds since 1970; no file system keeps later ones."""
 _PART: Final = 64 * 1024
 _DIGEST: Final = re.compile("sha256:([0-9a-f]{64})")
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""The flags that open a file that is made by that."""
 
 
 class _BadArchive(ValueError):
@@ -234,7 +235,7 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Folder) -> No
         if content is None:
             os.symlink(member.linkname, last, dir_fd=holder.fd)
             return
-        with content, os.fdopen(os.open(last, _NEW, 0o600, dir_fd=holder.fd), "wb") as file:
+        with content, os.fdopen(os.open(last, NEW, 0o600, dir_fd=holder.fd), "wb") as file:
             while data := content.read(_PART):
                 file.write(data)
             file.flush()

@@ -19,6 +19,7 @@ from pai_pod.code import (
     MOST_PART,
     MOST_PARTS,
     MOST_STORED,
+    NEW,
     STORED_IN,
     code_digest,
     pieces,
@@ -32,6 +33,8 @@ from pai_runtime.task.folder import Folder
 _TIME: Final = 315_532_800
 """The time of all files (1980), since checkouts and copies of the same content differ in their times."""
 _MOST_NAMED: Final = 5
+_USED_BY: Final = ".used-by."
+"""The text between the names of an archive and a run, in the name of the file that says who uses it."""
 _NO_STORAGE: Final = "the ConfigMaps that carry it where the engine profile names no storage for code"
 
 
@@ -52,11 +55,12 @@ class PackedCode:
         end = 0 if self.is_stored else len(self.archive)
         return [self.archive[start : start + MOST_PART] for start in range(0, end, MOST_PART)]
 
-    def store(self, mounted_at: str) -> None:
+    def store(self, mounted_at: str, run: str) -> None:
         """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
 
-        Others of the team write to the same directory; what they left under that name is checked. An archive
-        that is there is marked as used now, so that old ones can be removed.
+        Others of the team write to the same directory; what they left under that name is checked. Until
+        `release_code` for the same `run`, a file beside the archive says that it is used. An archive that is
+        there is marked as used now, so that old ones can be removed.
         """
         name, aside = stored_name(self.digest), f".{secrets.token_hex(8)}.part"
         try:
@@ -65,10 +69,13 @@ class PackedCode:
                     storage.make(STORED_IN)
                     os.chmod(STORED_IN, 0o1777, dir_fd=storage.fd)  # noqa: S103 - for the whole team, as /tmp
                 with storage.folder(STORED_IN) as folder:
+                    # Before it is looked for: whoever removes it looks for uses after moving it away.
+                    with suppress(FileExistsError):
+                        use = f"{name}{_USED_BY}{run}"
+                        os.close(os.open(use, NEW, 0o644, dir_fd=folder.fd))
                     if _has(folder, name, self.digest):
                         return
-                    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                    fd = os.open(aside, new, 0o600, dir_fd=folder.fd)
+                    fd = os.open(aside, NEW, 0o600, dir_fd=folder.fd)
                     try:
                         with os.fdopen(fd, "wb") as file:
                             file.write(self.archive)
@@ -82,6 +89,36 @@ class PackedCode:
         except OSError as error:
             where = Path(mounted_at, STORED_IN, name)
             raise CannotRun(f"cannot write the code to its storage: {where}: {error.strerror}") from None
+
+
+def release_code(mounted_at: str, run: str) -> None:
+    """Remove from a storage the archives of code that a run has used, and no other run uses.
+
+    What is not there, or not ours to remove, stays as it is.
+    """
+    with suppress(OSError), Folder.at(mounted_at) as storage, storage.folder(STORED_IN) as folder:
+        for name in folder.names():
+            archive, is_use, user = name.partition(_USED_BY)
+            if is_use and user == run:
+                with suppress(OSError):
+                    folder.unlink(name)
+                    _remove_unused(folder, archive)
+
+
+def _remove_unused(folder: Folder, archive: str) -> None:
+    if _is_used(folder, archive):
+        return
+    aside = f".{secrets.token_hex(8)}.part"
+    folder.move(archive, folder, aside)
+    try:
+        if _is_used(folder, archive):  # by now: whoever did not find it writes it again
+            folder.move(aside, folder, archive)
+    finally:
+        folder.unlink(aside)
+
+
+def _is_used(folder: Folder, archive: str) -> bool:
+    return any(name.startswith(f"{archive}{_USED_BY}") for name in folder.names())
 
 
 def pack_code(code: Code, *, has_storage: bool = False) -> PackedCode:

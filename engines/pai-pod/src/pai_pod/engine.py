@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pai_pod import code, kept_output, told_variables
     from pai_pod.bundle.errors import CannotBundle
     from pai_pod.bundle.kept import kept_bundle
-    from pai_pod.code_archive import PackedCode, pack_code
+    from pai_pod.code_archive import PackedCode, pack_code, release_code
     from pai_pod.entering import enter_argv
     from pai_pod.entry import RUNTIME_DIR
     from pai_pod.given_run import JOB_FILE, run_files
@@ -56,6 +56,7 @@ __all__ = [
     "parse_reference",
     "paths",
     "peers_placement",
+    "release_code",
     "run_files",
     "task_images",
     "told_variables",
@@ -88,6 +89,7 @@ _PLACES: Final = {
     "pack_code": ("code_archive", "pack_code"),
     "parse_reference": ("image_reference", "parse_reference"),
     "peers_placement": ("placement", "peers_placement"),
+    "release_code": ("code_archive", "release_code"),
     "run_files": ("given_run", "run_files"),
     "task_images": ("task_images", "task_images"),
     "with_given_peers": ("peer_variables", "with_given_peers"),

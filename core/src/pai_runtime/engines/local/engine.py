@@ -248,6 +248,7 @@ class LocalRun:
         is_second = self._cancelled_by is not None
         if not is_second:
             self._cancelled_by = number
+            self._site.cancelled(number)
         self._stop_all(at_once=is_second)
 
     def _stop_all(self, *, at_once: bool = False) -> None:

@@ -50,6 +50,9 @@ class Site(ABC):
     def close(self) -> None:
         """Release what is there for the run; no task is left by then."""
 
+    def cancelled(self, number: int) -> None:  # noqa: B027 - most need not know it
+        """Take notice that a signal of this number is to end the run, before the tasks are told to."""
+
     @property
     def asked(self) -> tuple[str, ...]:
         """The variables of the user's environment that the tasks are to have."""

@@ -19,7 +19,7 @@ from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, MOST_CODE, TIMEOUT, killed_by
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, MOST_CODE, RUNTIME_ERROR, TIMEOUT, killed_by
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
@@ -50,7 +50,9 @@ class TaskSettings:
     of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
     a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
     name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
-    process whose end is that of the task, and returns its process id; it raises OSError.
+    process whose end is that of the task, and returns its process id; it raises OSError. `tell` sends that
+    child a signal. With `is_elsewhere`, the child only stands for a supervisor on another machine: the exit
+    code that is recorded there takes precedence over that of the child.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -61,6 +63,8 @@ class TaskSettings:
     storage: Mapping[TaskName, Sequence[Bind]]
     has_code: bool
     launch: Callable[[Launch, Folder, Mapping[str, str]], int]
+    tell: Callable[[int, int], None] = os.kill
+    is_elsewhere: bool = False
 
 
 def shared_text(plan: Plan) -> str:
@@ -172,7 +176,7 @@ class LocalTask:
         """
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
-        self.code = self._code_of_killed(-code) if code < 0 else code
+        self.code = self._code_of_killed(-code) if code < 0 else self._code_from_elsewhere(code)
         self._failed_callbacks = count_failed_callbacks(self.record())
         by_itself = not stopped or self._had_ended(self.code)
         self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
@@ -225,7 +229,7 @@ class LocalTask:
         for each in (number, signal.SIGCONT):  # also if somebody has stopped it
             if self._pid is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._pid, each)
+                    self._options.tell(self._pid, each)
 
     def _launch(self, seconds: float | None) -> Launch:
         prefix = f"{self.label} | " if self._options.prefixed else ""
@@ -245,6 +249,14 @@ class LocalTask:
             silent=self._options.shown_elsewhere,
             isolated=isolated,
         )
+
+    def _code_from_elsewhere(self, code: int) -> int:
+        if not self._options.is_elsewhere:
+            return code
+        recorded = self.record().get("exitCode")
+        if isinstance(recorded, int) and 0 <= recorded <= MOST_CODE:
+            return recorded
+        return code or RUNTIME_ERROR  # it has not told of a success
 
     def _code_of_killed(self, number: int) -> int:
         """Return the exit code of a task whose supervisor was killed; what it had recorded before counts."""

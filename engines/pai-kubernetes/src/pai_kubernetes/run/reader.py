@@ -19,7 +19,7 @@ from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
-from pai_kubernetes.names import job_config_name
+from pai_kubernetes.names import code_user, job_config_name
 from pai_kubernetes.profile import MountedStorage
 from pai_kubernetes.run.copying import container_files, container_services
 from pai_kubernetes.run.ends import end_of
@@ -43,7 +43,7 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_pod.engine import JOB_FILE, kept_output, told_variables, with_given_peers
+from pai_pod.engine import JOB_FILE, kept_output, release_code, told_variables, with_given_peers
 from pai_runtime.engine import (
     CannotCopy,
     CannotEnter,
@@ -74,7 +74,8 @@ class Reader(RunReader):
 
     What is read of the run while it is followed is kept on this machine, for when the cluster no longer has
     it: in the empty directory `keep`, or in one of the engine's. Of what is not, `output` says where its pods
-    have left theirs. `provenance` is what a list says of what produced it.
+    have left theirs; `code` is the storage that may have its code. `provenance` is what a list says of what
+    produced it.
 
     The first request asks the cluster; further ones use watches, so that polling each second does not ask it
     again.
@@ -88,6 +89,7 @@ class Reader(RunReader):
         *,
         keep: Path | None = None,
         output: MountedStorage | None = None,
+        code: MountedStorage | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.named = name
@@ -106,6 +108,7 @@ class Reader(RunReader):
         self._seen: Seen | None = None
         self._keep = keep
         self._output = output
+        self._code = code
         self._keeper: Keeper | None = None
         self._followed: Run | None = None
         self._say: Callable[[str], None] = lambda _text: None
@@ -351,7 +354,7 @@ class Reader(RunReader):
         return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
 
     def remove(self) -> int | None:
-        """Delete the JobSet, with all that it owns. Raises `CannotRemove`."""
+        """Delete the JobSet, all that it owns, and code that no other run uses. Raises `CannotRemove`."""
         run = self._ask()
         if isinstance(run, Run) and run.stopping:
             raise CannotRemove("it is being stopped; remove it once its tasks have ended")
@@ -368,7 +371,13 @@ class Reader(RunReader):
                 raise CannotRemove(str(error)) from None
         if self._kept is not None:
             self._kept.remove()
+        self.release_code()
         return None
+
+    def release_code(self) -> None:
+        """Remove the run's code from its storage, unless another run uses it or this machine has it not."""
+        if self._code is not None:
+            release_code(self._code.mounted_at, code_user(self._api.namespace, self.named))
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in the task's container by its supervisor, and return its exit status.

@@ -1,0 +1,160 @@
+"""A run that is submitted on one machine and supervised on another: what is carried over, in a directory.
+
+The other machine plans the job again, since only there is it known where the tasks are.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pai_runtime.definitions import RESOLVED
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.value import Value
+from pai_runtime.engines.code import Code
+from pai_runtime.engines.interface import NewRun, RunRequest
+from pai_runtime.engines.local.code_copy import copy_code
+from pai_runtime.host.policies_in_force import given_host
+from pai_runtime.job.model import Job
+from pai_runtime.job.overrides import Overrides
+from pai_runtime.job.secrets import secret_values
+from pai_runtime.job.without_secrets import job_config
+from pai_runtime.plan.definitions import JobDefinitions
+from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.runs.provenance import PROVENANCE, with_plugins
+from pai_runtime.runs.state import Run
+from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import replace
+from pai_runtime.terminal.following import follow
+from pai_runtime.terminal.output import report, report_problems
+
+SECRETS: Final = "secrets.json"
+"""The file with the values of the job's secrets, which is there until the run has begun, or has ended."""
+
+_JOB: Final = "job.yaml"
+_REQUEST: Final = "request.json"
+_CODE: Final = "code"
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_OWN: Final = 0o600
+
+
+def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Iterable[Plan]) -> None:
+    """Write what the other machine needs into an empty directory of the user's own.
+
+    Raises OSError, and `InvalidInput` if the secrets cannot be taken out of the job's file.
+    """
+    file = job_config(job)
+    secrets: dict[str, Any] = {"secrets": {name: _texts(value) for name, value in job.secrets.items()}}
+    if file.is_secret:
+        secrets["job"] = file.text
+    else:
+        folder.write(_JOB, file.text, _OWN)
+    if request.definitions:
+        folder.write(RESOLVED, request.definitions, _OWN)
+    if request.code is not None:
+        with folder.folder(_CODE, make=True) as copy:
+            copy_code(request.code, copy)
+    asked = {
+        "user": request.user,
+        "timeout": request.timeout,
+        "overrides": request.overrides.to_json(),
+        "provenance": dict(request.provenance),
+    }
+    if request.provenance:
+        folder.write(PROVENANCE, json.dumps(with_plugins(request.provenance, plans)), _OWN)
+    folder.write(_REQUEST, json.dumps(asked), _OWN)
+    if file.is_secret or secret_values(job.secrets):
+        folder.write(SECRETS, json.dumps(secrets), _OWN)
+
+
+def run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewRun]) -> int:
+    """Run what was submitted in a directory, in the new directory `out`, and return its exit status.
+
+    `open_run` returns the run at its place. What is wrong is reported.
+    """
+    try:
+        return _run_submission(path, out, open_run)
+    except InvalidInput as error:
+        report_problems(error.problems)
+    except (CannotRun, OSError, ValueError) as error:
+        report(str(error))
+    return CANNOT_RUN
+
+
+def _run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewRun]) -> int:
+    with Folder.at(path) as folder:
+        asked = json.loads(folder.read(_REQUEST, _MOST_BYTES))
+        hidden = json.loads(folder.read(SECRETS, _MOST_BYTES)) if folder.exists(SECRETS) else {}
+        text = hidden.get("job") or folder.read(_JOB, _MOST_BYTES).decode()
+        values = parse_document(json.dumps(hidden.get("secrets", {})), SECRETS)
+        overrides = Overrides.from_json(asked["overrides"])
+        lock = path / RESOLVED if folder.exists(RESOLVED) else None
+        code = Code(path / _CODE) if folder.exists(_CODE) else None
+        request = RunRequest(
+            user=asked["user"],
+            overrides=overrides,
+            code=code,
+            say=partial(print, flush=True),
+            timeout=asked["timeout"],
+            out=out,
+            provenance=asked["provenance"],
+        )
+        return _run(parse_document(text, str(path / _JOB)), values, lock, request, open_run, folder)
+
+
+def _run(
+    document: Value,
+    secrets: Value,
+    lock: Path | None,
+    request: RunRequest,
+    open_run: Callable[[RunRequest], NewRun],
+    folder: Folder,
+) -> int:
+    host, problems, new = given_host(None), Problems(), list[NewRun]()
+    definitions = JobDefinitions(host, None, lock)
+
+    def place(job: Job) -> Any:
+        new.append(open_run(replace(request, definitions=definitions.resolved())))
+        return new[0].place(job)
+
+    try:
+        files = JobFiles(document, secrets, request.overrides, definitions)
+        planner = plan_job(files, host, place, problems)
+        plans = planner.plans()
+        new[0].check(plans, problems)
+        problems.check()
+        reader = new[0].submit(plans, secret_values(planner.job.secrets))
+    except (InvalidInput, CannotRun):
+        if new:
+            new[0].discard()
+        raise
+    finally:
+        folder.unlink(SECRETS)  # whoever needs them has them in memory by now
+    return follow(reader, _Said(request.say))[1]
+
+
+class _Said:
+    """A view of a run that only says what there is to say: what else there is, is in its directory."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def show(self, run: Run) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Do nothing."""
+
+
+def _texts(value: Value) -> Any:
+    """Return a secret in its structure, with each value as written in the file, not as YAML interprets it."""
+    if isinstance(value.data, dict):
+        return {str(each.key): _texts(each) for each in value.values()}
+    if isinstance(value.data, list):
+        return [_texts(each) for each in value.values()]
+    return value.text

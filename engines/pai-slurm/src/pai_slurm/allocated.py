@@ -1,0 +1,103 @@
+"""An allocation as the place of a run's tasks."""
+
+import json
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan
+from pai_runtime.engine.local import (
+    Folder,
+    LocalRequest,
+    Site,
+    TaskName,
+    TaskSettings,
+    check_storages,
+    local_environment,
+    placement,
+)
+from pai_slurm.allocation import Place, addresses, components_of, places_of
+from pai_slurm.steps import Steps
+
+NODES: Final = "nodes.json"
+"""The file with the node of each task, its address and component, in the directory of the run."""
+
+
+class Allocated(Site):
+    """The nodes of the allocation that this process is in; each task is a step."""
+
+    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest) -> None:
+        super().__init__(job, folder, wanted)
+        self._places: Mapping[TaskName, Place] = {}
+        self._steps: Steps | None = None
+
+    def placement(self, ports: Iterable[int]) -> Placement:
+        """Return the placement of all tasks, at the addresses of their nodes."""
+        path = self.folder.path
+        found = placement(self.job, path.name, self.wanted.user, path, ports)
+        try:
+            self._places = places_of(self.job, components_of(os.environ))
+            hosts = addresses({place.node for place in self._places.values()})
+        except ClusterError as error:
+            raise CannotRun(str(error)) from None
+        places = {
+            name: replace(place, host=hosts.get(self._places[name].node, self._places[name].node))
+            for name, place in found.places.items()
+        }
+        self._hosts = {name: str(place.host) for name, place in places.items()}
+        return replace(found, places=places)
+
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check the storages, and say what may surprise people. Raises `CannotRun`."""
+        for note in check_storages(plans.values(), self.wanted.storages):
+            self.wanted.say(note)
+        self.say_not_set()
+        names = ", ".join(self.job.docker_images())
+        self.wanted.say(f"note: tasks use the programs of the nodes, not those of {names}")
+
+    def settings(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> TaskSettings:
+        """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
+        path = self.folder.path
+        try:
+            self._steps = Steps(
+                {str(path / role / str(index)): self._places[role, index] for role, index in plans}
+            )
+            self.folder.write(NODES, json.dumps(self._nodes()), 0o600)
+        except ClusterError as error:
+            raise CannotRun(str(error)) from None
+        except OSError as error:
+            raise CannotRun(f"{error.filename}: {error.strerror}") from None
+        return TaskSettings(
+            secrets=self.all_secrets(plans, secrets),
+            environment=local_environment(self.asked),
+            prefixed=False,
+            shown_elsewhere=True,
+            namespaces=0,
+            storage={},
+            has_code=self.wanted.code is not None,
+            launch=self._steps.launch,
+            tell=self._steps.tell,
+            is_elsewhere=True,
+        )
+
+    def cancelled(self, number: int) -> None:
+        """Take notice of SIGTERM, by which Slurm ends an allocation: it sends it to the steps as well."""
+        if self._steps is not None and number == signal.SIGTERM:
+            self._steps.told_by_slurm = True
+
+    def close(self) -> None:
+        """Forget the steps; the allocation is not ours to release."""
+        if self._steps is not None:
+            self._steps.close()
+
+    def _nodes(self) -> dict[str, dict[str, str]]:
+        return {
+            f"{role}/{index}": {"node": place.node, "group": _group(place), "host": self._hosts[role, index]}
+            for (role, index), place in self._places.items()
+        }
+
+
+def _group(place: Place) -> str:
+    return "" if place.group is None else str(place.group)

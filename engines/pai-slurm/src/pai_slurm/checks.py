@@ -1,0 +1,106 @@
+"""What a job cannot have on Slurm: without asking it, and as its partition is."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pai_runtime.engine import Job, Problem, Problems, TaskRole
+from pai_runtime.engine.local import secrets_among
+from pai_slurm.commands import Refused, call
+from pai_slurm.shapes import tasks_by_shape
+from pai_slurm.times import seconds_of
+
+_MOST_COMPONENTS: Final = 128
+_FORMAT: Final = "%P|%D|%c|%m|%G|%l"
+_GPUS: Final = re.compile(r"\bgpu:(?:[^:,()]+:)?(\d+)")
+
+
+def check_job(job: Job, problems: Problems) -> None:
+    """Report what no cluster of Slurm gives to a job."""
+    for name in secrets_among(job.environment):
+        message = (
+            f"{name} is secret, and the environment of a job is for all to keep; make it a secret of the job"
+        )
+        problems.add(Problem("secret-variable", message, job.position, "extras.environment"))
+
+
+def check_cluster(
+    job: Job, runs: Path, allocation: Mapping[str, str], script: str, problems: Problems
+) -> None:
+    """Report what the partition cannot give to a job, and what Slurm says of its script.
+
+    Raises `ClusterError` if it does not answer.
+    """
+    if not _is_writable(runs):
+        message = f"cannot write to {runs}, the directory of runs in the engine profile"
+        problems.add(Problem("no-shared-directory", message))
+    partition = allocation.get("partition", "")
+    kinds = _kinds(partition)
+    for role in job.roles.values():
+        _check_role(role, kinds, problems)
+    asked, most = allocation.get("time", ""), max((kind.time for kind in kinds), key=seconds_of, default="")
+    if asked and seconds_of(asked) > seconds_of(most):
+        message = f"the time limit {asked} is over that of the partition, {most}; the job would never start"
+        problems.add(Problem("too-long", message, found=asked, expected=f"at most {most}"))
+    components, nodes = len(tasks_by_shape(job)), sum(kind.nodes for kind in kinds)
+    if components > min(nodes, _MOST_COMPONENTS):
+        message = (
+            f"its tasks have {components} shapes (CPUs, memory, GPUs), and the partition {nodes} nodes;"
+            " Slurm wants a node for each shape, so this would wait for ever: give roles the same resources"
+        )
+        problems.add(Problem("too-many-shapes", message, job.position, "taskRoles"))
+    if not problems.has_errors:
+        try:
+            call("sbatch", "--test-only", text=script)
+        except Refused as error:
+            problems.add(Problem("refused", f"sbatch: {error}", job.position))
+
+
+def _is_writable(path: Path) -> bool:
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Some nodes of a partition that are the same."""
+
+    nodes: int
+    cpus: int
+    memory_mb: int
+    gpus: int
+    time: str
+
+
+def _kinds(partition: str) -> list[_Kind]:
+    chosen = [f"--partition={partition}"] if partition else []
+    rows = [
+        line.split("|") for line in call("sinfo", "--noheader", f"--format={_FORMAT}", *chosen).splitlines()
+    ]
+    return [
+        _Kind(_number(row[1]), _number(row[2]), _number(row[3]), sum(map(int, _GPUS.findall(row[4]))), row[5])
+        for row in rows
+        if len(row) == _FORMAT.count("|") + 1 and (partition or row[0].endswith("*"))
+    ]
+
+
+def _number(text: str) -> int:
+    """Parse the beginning of an amount such as ``8`` or ``8000+``."""
+    found = re.match(r"\d+", text)
+    return int(found[0]) if found else 0
+
+
+def _check_role(role: TaskRole, kinds: list[_Kind], problems: Problems) -> None:
+    for field, asked, most, unit in (
+        ("cpu", role.cpu, max((kind.cpus for kind in kinds), default=0), "CPUs"),
+        ("memoryMB", role.memory_mb, max((kind.memory_mb for kind in kinds), default=0), "MB of memory"),
+        ("gpu", role.gpu, max((kind.gpus for kind in kinds), default=0), "GPUs"),
+    ):
+        if asked > most:
+            at = role.value.at(("resourcePerInstance", field))
+            message = f"no node of the partition has so much: at most {most} {unit}"
+            found, expected = str(asked), f"at most {most}"
+            problems.add(at.problem("too-much", message, found=found, expected=expected))

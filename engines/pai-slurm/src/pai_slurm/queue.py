@@ -1,0 +1,130 @@
+"""What Slurm alone knows of a user's jobs, asked for all of them at once, and not often."""
+
+import os
+import pwd
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.messages import printable
+from pai_slurm.commands import call
+
+_EVERY: Final = 5.0
+"""Seconds between two questions while a job waits; while all of interest run, six times as many."""
+_RUNNING: Final = 30.0
+_LONGEST: Final = 60.0
+_FORMAT: Final = "%i|%T|%S|%r"
+
+_REASONS: Final = {
+    "Resources": "waits for resources",
+    "Priority": "waits behind jobs of higher priority",
+    "None": "waits to be looked at by the scheduler",
+    "BeginTime": "waits for its begin time, as after a requeue",
+    "Dependency": "waits for another job",
+    "JobHeldUser": "is held; scontrol release lets it start",
+    "JobHeldAdmin": "is held by an administrator",
+    "PartitionDown": "waits: its partition is down",
+    "PartitionInactive": "waits: its partition is inactive",
+    "Reservation": "waits for its reservation",
+    "Licenses": "waits for licences",
+}
+_NEVER: Final = {
+    "PartitionNodeLimit": "asks for more nodes than its partition has",
+    "PartitionTimeLimit": "asks for more time than its partition allows",
+    "PartitionConfig": "asks for what no node of its partition has",
+    "BadConstraints": "asks for features that no node has",
+}
+DONE_TO_IT: Final = {
+    "TIMEOUT": "was ended by its time limit",
+    "NODE_FAIL": "was ended because a node was lost",
+    "PREEMPTED": "was preempted by one of a higher priority",
+    "OUT_OF_MEMORY": "was ended because it ran out of memory",
+    "BOOT_FAIL": "was ended because a node did not start",
+    "DEADLINE": "was ended by its deadline",
+}
+"""What is said of a job by its state, if Slurm has ended it."""
+
+ENDS: Final = {
+    **DONE_TO_IT,
+    "CANCELLED": "was cancelled",
+    "FAILED": "has failed",
+    "COMPLETED": "has ended",
+    "REVOKED": "was moved to another cluster",
+}
+"""What is said of a job by its state, once it is over."""
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, and its likely start."""
+
+    state: str
+    reason: str
+    start: str
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not begun."""
+        return self.state == "PENDING"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and how will not change."""
+        return self.state in ENDS
+
+    def why_waiting(self) -> str:
+        """Return why it waits, in words, with Slurm's own estimate of its start."""
+        name = self.reason.partition(",")[0].strip("()")
+        if never := _NEVER.get(name):
+            return f"will never start: it {never} ({name})"
+        if name.startswith(("QOS", "Assoc")):
+            what = f"waits for a limit of its {'QOS' if name.startswith('QOS') else 'account'} ({name})"
+        elif name == "ReqNodeNotAvail":
+            what = "waits for nodes that are down, drained or reserved"
+        else:
+            what = _REASONS.get(name) or f"waits: {printable(self.reason)}"
+        return what if self.start in ("N/A", "") else f"{what}; may start at {self.start.replace('T', ' ')}"
+
+
+class Queue:
+    """The jobs of this user, as they were at the last look; one that fails is made again later each time."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, QueuedJob] = {}
+        self._looked: float | None = None
+        self._next = 0.0
+        self._failures = 0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last look failed."""
+        return self._failures > 0
+
+    def job(self, job_id: str, *, since: float) -> QueuedJob | None:
+        """Return a job that was submitted at a time; None if Slurm does not know it any more.
+
+        Raises `ClusterError` if it could not be asked since.
+        """
+        found = self._jobs.get(job_id)
+        every = _RUNNING if found and not found.is_waiting else _EVERY
+        is_new = found is None and (self._looked is None or self._looked < since)
+        now = time.time()
+        if now >= self._next and (is_new or self._looked is None or now - self._looked >= every):
+            self._look(now)
+        if self._looked is None or self._looked < since:
+            raise ClusterError("Slurm does not answer")
+        return self._jobs.get(job_id)
+
+    def _look(self, now: float) -> None:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        try:
+            said = call("squeue", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}")
+        except ClusterError:
+            self._failures += 1
+            self._next = now + min(_EVERY * 2**self._failures, _LONGEST)
+            return
+        rows = [line.split("|", 3) for line in said.splitlines()]
+        # A heterogeneous job is one by its first component, which has the others' fate.
+        jobs = {row[0].removesuffix("+0"): QueuedJob(row[1], row[3], row[2]) for row in rows if len(row) == 4}  # noqa: PLR2004
+        self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0

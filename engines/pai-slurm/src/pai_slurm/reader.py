@@ -1,0 +1,257 @@
+"""A run on Slurm: its directory on the shared file system is the truth, and Slurm knows what is not in it."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pai_runtime.engine import (
+    CannotEnter,
+    CannotRemove,
+    ClusterError,
+    LogReader,
+    Progress,
+    Run,
+    RunReader,
+    RunTask,
+    TaskFile,
+    TaskVariables,
+    Unreadable,
+)
+from pai_runtime.engine.keeping import loads_untrusted, read_provenance
+from pai_runtime.engine.local import Folder, LocalRunReader, python_argv
+from pai_runtime.engine.messages import printable
+from pai_runtime.engine.records import LogName, RunOutcome
+from pai_slurm.allocated import NODES
+from pai_slurm.commands import Refused, call, program
+from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob
+from pai_slurm.script import LOG
+from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
+
+_MOST_BYTES: Final = 8 * 1024 * 1024
+_MOST_SAID: Final = 1000
+_STALE: Final = 10.0
+"""Seconds for which the shared file system may show the run as it was before its end."""
+_SUBMITTED_WITHIN: Final = 120.0
+
+
+class SlurmRunReader(RunReader):
+    """The run in a directory of `runs`, as the profile `on` has them."""
+
+    def __init__(self, runs: Path, name: str, on: str, queue: Queue) -> None:
+        self.named = name
+        self.on = on
+        self.path = runs / name
+        self._queue = queue
+        self._inside = LocalRunReader(self.path / name)
+        self._nodes: Mapping[str, Mapping[str, str]] = {}
+
+    def run(self) -> Run | Unreadable:
+        """Return the run as its supervisor tells; until there is one, or after it died, as Slurm does."""
+        found = read_submitted(self.path) if is_name(self.named) else _none(self.named)
+        if isinstance(found, Unreadable):
+            return found
+        run = self._told(found)
+        if run.ended is not None:
+            return self._explained(run, found)
+        if not found.job_id:
+            return _submitting(run)
+        end = found.end
+        if end is None:
+            try:
+                job = self._queue.job(found.job_id, since=found.waiting.started)
+            except ClusterError:
+                return run
+            if job is not None and not job.is_over:
+                return _in_queue(run, found, job)
+            end = note_end(self.path, job.state if job else "")
+            run = self._told(found)  # it may have ended meanwhile
+        return run if run.ended is not None else self._ended(run, found, end)
+
+    def _told(self, found: Submitted) -> Run:
+        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted."""
+        waiting, run = found.waiting, self._inside.run()
+        if isinstance(run, Unreadable) or not run.tasks:
+            return waiting
+        nodes = self._places() if not self._nodes else self._nodes
+        tasks = tuple(replace(task, node=nodes.get(task.name, {}).get("node", "")) for task in run.tasks)
+        stopping = found.is_stopped and run.ended is None
+        return replace(
+            run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks, stopping=stopping
+        )
+
+    def _explained(self, run: Run, found: Submitted) -> Run:
+        """Return a run that is over; if it has not succeeded, with what Slurm did to it."""
+        if run.outcome == "succeeded" or not found.job_id:
+            return run
+        end = found.end
+        if end is None:
+            try:
+                job = self._queue.job(found.job_id, since=run.ended or 0.0)
+            except ClusterError:
+                return run
+            if job is not None and not job.is_over:
+                return run
+            end = note_end(self.path, job.state if job else "")
+        why = DONE_TO_IT.get(end.state, "")
+        return replace(run, note=f"job {found.job_id} {why}") if why else run
+
+    def _ended(self, run: Run, found: Submitted, end: End) -> Run:
+        """Return a run whose supervisor could not tell how it ended."""
+        has_begun = run.tasks != found.waiting.tasks
+        if has_begun and time.time() < end.at + _STALE:
+            return run
+        if not end.state:
+            return replace(run, lost=True, queued=False, stopping=False)
+        is_cancelled = end.state == "CANCELLED" or found.is_stopped
+        said = "" if is_cancelled or has_begun else self._said()
+        note = f"job {found.job_id} {ENDS.get(end.state, end.state)}{said}"
+        tasks = tuple(task if task.over else replace(task, state="stopped") for task in run.tasks)
+        outcome: RunOutcome = "cancelled" if is_cancelled else "failed"
+        ended = replace(run, tasks=tasks, ended=end.at, outcome=outcome, note=note)
+        return replace(ended, queued=False, stopping=False)
+
+    def _said(self) -> str:
+        """Return the last line of what the batch script said, for a message."""
+        try:
+            with Folder.at(self.path) as folder:
+                fd = folder.open(LOG)
+                with os.fdopen(fd, "rb") as file:
+                    file.seek(max(0, os.fstat(fd).st_size - _MOST_SAID))
+                    lines = file.read(_MOST_SAID).decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {printable(last)}" if last else ""
+
+    def _places(self) -> Mapping[str, Mapping[str, str]]:
+        try:
+            with Folder.at(self.path) as folder:
+                found = loads_untrusted(folder.read(f"{self.named}/{NODES}", _MOST_BYTES))
+            self._nodes = {
+                str(task): {key: str(value) for key, value in place.items()} for task, place in found.items()
+            }
+        except (OSError, ValueError, AttributeError):
+            return {}
+        return self._nodes
+
+    def progress(self, task: RunTask) -> Progress | None:
+        """Return the progress of a task."""
+        return self._inside.progress(task)
+
+    def exit_record(self, task: RunTask) -> Mapping[str, Any]:
+        """Return the exit record of a task."""
+        return self._inside.exit_record(task)
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
+        """Return a reader of a log, which is a file."""
+        return self._inside.log(task, log, attempt)
+
+    def variables(self, task: RunTask) -> TaskVariables:
+        """Return the variables of a task."""
+        return self._inside.variables(task)
+
+    def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:
+        """Yield a file or directory in the working directory of a task."""
+        return self._inside.files(task, path)
+
+    def provenance(self, *, whole: bool = True) -> Mapping[str, Any]:  # noqa: ARG002 - it is one file
+        """Return what the run came from."""
+        return read_provenance(self.path)
+
+    def cancel(self) -> str:
+        """Cancel the run: one that runs ends its tasks itself, with their exit callbacks."""
+        found = read_submitted(self.path)
+        if isinstance(found, Unreadable) or not found.job_id:
+            raise ClusterError(
+                f"the job of {self.named} is not known; squeue --me lists jobs, scancel ends them"
+            )
+        with Folder.at(self.path) as folder:
+            is_again = note_stop(folder)
+        try:
+            if is_again:
+                call("scancel", found.job_id)
+            else:
+                call("scancel", "--state=PENDING", found.job_id)
+                call("scancel", "--batch", "--signal=INT", found.job_id)
+        except Refused:
+            if not isinstance(run := self.run(), Run) or not run.over:
+                raise
+        return "run this again to kill all tasks now"
+
+    def remove(self) -> None:
+        """Remove the directory of a run that is over. Raises `CannotRemove`."""
+        run = self.run()
+        if isinstance(run, Run) and not run.over:
+            raise CannotRemove("it is not over; stop it first")
+        if isinstance(run, Unreadable) and run.is_missing:
+            raise CannotRemove(run.reason)
+        try:
+            with Folder.at(self.path.parent) as runs:
+                runs.remove(self.named)
+        except OSError as error:
+            raise CannotRemove(f"{error.filename}: {error.strerror}") from None
+
+    def exec(self, task: RunTask, argv: Sequence[str]) -> int:
+        """Run a program in a task, by a step beside its own on its node. Raises `CannotEnter`."""
+        place, found = self._places().get(task.name), read_submitted(self.path)
+        if task.state != "running" or place is None or isinstance(found, Unreadable):
+            raise CannotEnter("it is not running; exec needs a task that is running or held")
+        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=0"]
+        group = [f"--het-group={place['group']}"] if place["group"] else []
+        step = [
+            "--nodes=1",
+            "--ntasks=1",
+            f"--nodelist={place['node']}",
+            "--overlap",
+            "--mem=0",
+            "--gres=none",
+        ]
+        try:
+            command = [program("srun"), f"--jobid={found.job_id}", *group, *step, *terminal, "--quiet"]
+        except ClusterError as error:
+            raise CannotEnter(str(error)) from None
+        inside = python_argv("pai_slurm.entering", str(self.path / self.named / task.name), *argv)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_J")}
+        return subprocess.run([*command, *inside], env=environment, check=False).returncode
+
+    def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:
+        """Return the address of a service, which is on the node of its task. Raises `CannotEnter`."""
+        host = self._places().get(task.name, {}).get("host")
+        url = urlsplit(address)
+        if (
+            url.scheme not in ("http", "https")
+            or not host
+            or url.hostname != host
+            or url.username is not None
+        ):
+            raise CannotEnter(f"expected an http or https URL of its node, found {printable(address)}")
+        return nullcontext(address)
+
+    def is_away(self) -> bool:
+        """Return whether Slurm did not answer when it was last asked."""
+        return self._queue.is_away
+
+
+def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
+    """Return a run whose job waits, with the reason, or runs."""
+    if not job.is_waiting:
+        return replace(run, queued=False, stopping=found.is_stopped)
+    note = f"job {found.job_id} {job.why_waiting()}"
+    tasks = tuple(task if task.over else replace(task, note=note) for task in run.tasks)
+    return replace(run, tasks=tasks, queued=True)
+
+
+def _submitting(run: Run) -> Run:
+    """Return a run that is being submitted, or was abandoned meanwhile."""
+    is_lost = time.time() > run.started + _SUBMITTED_WITHIN
+    return replace(run, lost=is_lost, queued=not is_lost)
+
+
+def _none(name: str) -> Unreadable:
+    return Unreadable(f"'{printable(name)}' is no name of a run", is_missing=True)

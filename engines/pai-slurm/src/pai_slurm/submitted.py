@@ -1,0 +1,146 @@
+"""The directory of a submitted run, on the shared file system: what is known without asking Slurm.
+
+Below it, in a directory of its own name, the run supervisor keeps the run as it does on one machine.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pai_runtime.engine import Job, Run, RunTask, Unreadable
+from pai_runtime.engine.keeping import loads_untrusted
+from pai_runtime.engine.local import Folder
+from pai_runtime.engine.submitting import SECRETS
+
+ENGINE: Final = "slurm"
+_SUBMITTED: Final = "submitted.json"
+_JOB_ID: Final = "job.json"
+_END: Final = "end.json"
+_STOP: Final = "stop"
+_MOST_BYTES: Final = 64 * 1024
+_OWN: Final = 0o600
+_NAME: Final = re.compile(r"[\w-]+", re.ASCII)
+_ID: Final = re.compile(r"[0-9]+")
+
+
+def new_folder(runs: Path, job: str) -> Path:
+    """Make the directory of a new run, for its user alone. Raises OSError."""
+    runs.mkdir(0o700, parents=True, exist_ok=True)
+    number = 1
+    while True:
+        try:
+            (runs / f"{job}-{number}").mkdir(0o700)
+        except FileExistsError:
+            number += 1
+        else:
+            return runs / f"{job}-{number}"
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be the name of a run."""
+    return _NAME.fullmatch(text) is not None
+
+
+def note_submission(folder: Folder, job: Job, user: str) -> None:
+    """Write what is known of a run before it begins. Raises OSError."""
+    document = {
+        "job": job.name,
+        "file": str(Path(job.file).absolute()),
+        "user": user,
+        "at": time.time(),
+        "roles": {role.name: role.instances for role in job.roles.values()},
+    }
+    folder.write(_SUBMITTED, json.dumps(document), _OWN)
+
+
+def note_job(folder: Folder, job_id: str) -> None:
+    """Write the id of the run's job. Raises OSError."""
+    folder.write(_JOB_ID, json.dumps({"id": job_id}), _OWN)
+
+
+def note_stop(folder: Folder) -> bool:
+    """Note that somebody stops the run; return whether somebody has before. Raises OSError."""
+    is_again = folder.exists(_STOP)
+    folder.write(_STOP, "", _OWN)
+    return is_again
+
+
+@dataclass(frozen=True)
+class End:
+    """How Slurm has ended the job of a run: its state there, and when that was first seen."""
+
+    state: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A submitted run: its state while it waits, and the id of its job, empty until that is known."""
+
+    waiting: Run
+    job_id: str
+    is_stopped: bool
+    end: End | None
+
+
+def read_submitted(path: Path) -> Submitted | Unreadable:
+    """Read the directory of a run, which others of its user's programs may have changed."""
+    try:
+        with Folder.at(path) as folder:
+            found, job_id = _read(folder, _SUBMITTED), _read(folder, _JOB_ID).get("id", "")
+            end = _read(folder, _END)
+            return Submitted(
+                waiting=_waiting(found),
+                job_id=job_id if _ID.fullmatch(str(job_id)) else "",
+                is_stopped=folder.exists(_STOP),
+                end=End(str(end["state"]), float(end["at"])) if end else None,
+            )
+    except FileNotFoundError:
+        return Unreadable("there is no such run", is_missing=True)
+    except OSError as error:
+        return Unreadable(f"its directory cannot be read: {error.strerror}")
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Unreadable(f"its {_SUBMITTED} is invalid")
+
+
+def note_end(path: Path, state: str) -> End:
+    """Keep how Slurm has ended the job, which it soon forgets; return it."""
+    end = End(state, time.time())
+    try:
+        with Folder.at(path) as folder:
+            folder.write(_END, json.dumps({"state": end.state, "at": end.at}), _OWN)
+            folder.unlink(SECRETS)  # which are there if it has not begun
+    except OSError:
+        pass  # it is asked for again
+    return end
+
+
+def _read(folder: Folder, name: str) -> Mapping[str, Any]:
+    if name != _SUBMITTED and not folder.exists(name):
+        return {}
+    found = loads_untrusted(folder.read(name, _MOST_BYTES))
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
+    return found
+
+
+def _waiting(found: Mapping[str, Any]) -> Run:
+    tasks = tuple(
+        RunTask(str(role), index, "waiting", None, 0, None, None)
+        for role, count in found["roles"].items()
+        for index in range(int(count))
+    )
+    return Run(
+        job=str(found["job"]),
+        engine=ENGINE,
+        file=str(found["file"]),
+        started=float(found["at"]),
+        retries=0,
+        tasks=tasks,
+        queued=True,
+        user=str(found["user"]),
+    )

@@ -1,0 +1,24 @@
+"""Time limits as Slurm writes them. Pure."""
+
+import re
+from typing import Final
+
+TIME_LIMIT: Final = r"[0-9]+(-[0-9]+(:[0-9]+){0,2}|(:[0-9]+){0,2})"
+"""The regular expression of one that ``sbatch --time`` takes: minutes, H:MM:SS, or D-HH and more."""
+
+_MOST_DIGITS: Final = 9
+
+
+def seconds_of(text: str) -> float:
+    """Return a time limit in seconds; infinite for one that is none."""
+    if not re.fullmatch(TIME_LIMIT, text) or any(len(part) > _MOST_DIGITS for part in re.split("[-:]", text)):
+        return float("inf")
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        hours, minutes, seconds = [*parts, 0, 0][:3]
+        return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+    if len(parts) < 3:  # noqa: PLR2004 - minutes, with seconds or without
+        parts = [0, *parts, 0][:3]
+    hours, minutes, seconds = parts
+    return (hours * 60 + minutes) * 60 + seconds

@@ -1,0 +1,226 @@
+"""Jobs on a real Slurm: as local runs, in one allocation, and told as what they were."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slurm_cluster import NEEDS, SlurmCluster
+from tests.support import PROGRAM, callback, cli, content, job, until, write_job
+
+pytestmark = pytest.mark.needs(*NEEDS)
+
+ON = ("--on", "lab")
+WAITS = ("trap 'echo told; exit 5' TERM", "echo up", "while :; do sleep 0.1; done")
+
+
+@pytest.fixture
+def here(slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a user of the profile ``lab``, whose runs are in ``runs``."""
+    assert slurm_runs.parent == tmp_path
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def role(*commands: str, cpu: int = 1, gpu: int = 0, **more: Any) -> dict[str, Any]:
+    resources = {"cpu": cpu, "memoryMB": 200, "gpu": gpu}
+    own = {"dockerImage": "image", "resourcePerInstance": resources, "commands": list(commands)}
+    return {"instances": 1, **own, **more}
+
+
+def at_the_end(*commands: str) -> dict[str, Any]:
+    """The extras of a job whose tasks run commands when they end."""
+    use = {"plugin": "cmd", "parameters": {"callbacks": [callback("containerExit", *commands)]}}
+    return {"com.microsoft.pai.runtimeplugin": [use]}
+
+
+def run(here: Path, document: dict[str, Any], *more: str) -> "subprocess.CompletedProcess[str]":
+    return cli("run", write_job(here, document), *ON, *more)
+
+
+def detached(here: Path, document: dict[str, Any], *more: str) -> str:
+    """The name of a run whose first task, ``worker/0``, has written ``up``."""
+    name = run(here, document, "--detach", *more).stdout.strip()
+    assert name
+    until(lambda: b"up\n" in content(log(here, name)))
+    return name
+
+
+def log(here: Path, name: str, task: str = "worker/0") -> Path:
+    return here / "runs" / name / name / task / "logs/user-all/current"
+
+
+def listed(name: str) -> dict[str, Any]:
+    """The run as ``ps`` shows it."""
+    found: dict[str, Any] = json.loads(cli("ps", name, *ON, "--json").stdout)
+    return found
+
+
+def state(name: str) -> str:
+    return str(listed(name)["state"])
+
+
+def job_id(here: Path, name: str) -> str:
+    return str(json.loads((here / "runs" / name / "job.json").read_text())["id"])
+
+
+def test_two_roles_run_in_one_job_with_their_own_gpus_and_know_each_other(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    said = "echo $PAI_HOST_IP_ps_0 gpus=$CUDA_VISIBLE_DEVICES step=${SLURM_STEP_ID:+yes}"
+    roles = {"ps": role(said), "worker": role(said, cpu=2, gpu=1, instances=2)}
+    ended = run(here, job(name="two", taskRoles=roles))
+    assert ended.returncode == 0, ended.stderr
+    texts = {task: content(log(here, "two-1", task)).decode() for task in ("ps/0", "worker/0", "worker/1")}
+    assert texts["ps/0"] == "127.0.0.1 gpus= step=yes\n"
+    gpus = {texts[f"worker/{index}"].split("gpus=")[1][0] for index in (0, 1)}
+    nodes = json.loads((here / "runs/two-1/two-1/nodes.json").read_text())
+    assert gpus == {"0", "1"} or nodes["worker/0"]["node"] != nodes["worker/1"]["node"]
+    leaders = slurm.call("scontrol", "show", "job", job_id(here, "two-1"), "--oneliner").splitlines()
+    assert len(leaders) == len(roles)  # components of one job
+
+
+def test_a_secret_reaches_the_task_and_nothing_that_others_can_see(here: Path, slurm: SlurmCluster) -> None:
+    secret = "s3cr3t-of-the-job"
+    command = "test '<% $secrets.key %>' = \"$(printf 's3cr3t%s' -of-the-job)\""
+    document = job(name="hidden", secrets={"key": secret}, taskRoles={"worker": role(command, *WAITS)})
+    name = detached(here, document)
+    everything = slurm.call("scontrol", "show", "job", job_id(here, name))
+    everything += slurm.call("scontrol", "write", "batch_script", job_id(here, name), "-")
+    everything += slurm.call("ps", "axeww", "-o", "args")
+    left = [
+        path for path in (here / "runs").rglob("*") if path.is_file() and secret in path.read_text("latin-1")
+    ]
+    cli("stop", name, *ON)
+    assert left == []
+    assert "pai-runtime:" in everything
+    assert secret not in everything
+    assert (here / "runs" / name).stat().st_mode & 0o077 == 0
+    until(lambda: state(name) == "cancelled")
+
+
+def test_a_run_is_stopped_with_its_exit_callbacks(here: Path) -> None:
+    document = job(name="stopped", taskRoles={"worker": role(*WAITS)}, extras=at_the_end("echo bye"))
+    name = detached(here, document)
+    assert (
+        cli("exec", name, "worker/0", *ON, "--", "sh", "-c", "exit $((PAI_TASK_INDEX + 9))").returncode == 9
+    )
+    assert cli("stop", name, *ON).returncode == 0
+    until(lambda: state(name) == "cancelled")
+    assert content(log(here, name)).startswith(b"up\ntold\n")
+    assert b"bye" in content(log(here, name).parents[1] / "runtime.log")
+    assert cli("rm", name, *ON).returncode == 0
+    assert not (here / "runs" / name).exists()
+
+
+@pytest.mark.parametrize("command", [("scancel",), ("scancel", "--full", "--signal=KILL")])
+def test_a_job_that_somebody_cancels_by_hand_is_told_as_that(
+    here: Path, slurm: SlurmCluster, command: tuple[str, ...]
+) -> None:
+    """Whether its run supervisor could still tell, or not."""
+    name = detached(here, job(name="by-hand", taskRoles={"worker": role(*WAITS)}))
+    slurm.call(*command, job_id(here, name))
+    until(lambda: state(name) in ("cancelled", "failed"))
+    assert (state(name), listed(name)["tasks"][0]["state"]) in (
+        ("cancelled", "stopped"),
+        ("failed", "stopped"),
+    )
+
+
+def test_a_job_that_waits_says_why_and_is_stopped_before_it_begins(here: Path) -> None:
+    big = {"worker": role("true", cpu=8, instances=2)}
+    first = detached(here, job(name="first", taskRoles={"worker": role(*WAITS, cpu=8, instances=2)}))
+    second = run(here, job(name="second", taskRoles=big), "--detach").stdout.strip()
+    until(lambda: "waits" in listed(second)["tasks"][0].get("note", ""))
+    assert listed(second)["queued"]
+    cli("stop", second, *ON)
+    until(lambda: state(second) == "cancelled")
+    cli("stop", first, *ON)
+    until(lambda: state(first) == "cancelled")
+
+
+def test_what_never_can_start_is_a_problem_at_its_line(here: Path) -> None:
+    resources = {"cpu": 9, "memoryMB": 9000, "gpu": 3}
+    shapes = {f"r{cpu}": role("true", cpu=cpu) for cpu in (1, 2, 3)}
+    big = job(name="big", taskRoles={"worker": {**role("true"), "resourcePerInstance": resources}})
+    found = cli("validate", write_job(here, big), *ON)
+    assert found.returncode == 1
+    for field in resources:
+        assert f"taskRoles.worker.resourcePerInstance.{field}: " in found.stdout + found.stderr
+    many = cli("validate", write_job(here, job(name="many", taskRoles=shapes)), *ON)
+    assert (many.returncode, "3 shapes" in many.stdout + many.stderr) == (1, True)
+    late = run(here, job(name="late", taskRoles={"worker": role("true")}), "--time-limit", "2:00:00")
+    assert late.returncode == 2
+    assert not (here / "runs").exists()
+
+
+def test_what_would_be_submitted_is_a_script_without_secrets(here: Path) -> None:
+    document = job(
+        name="shown", secrets={"key": "s3cr3t-of-the-job"}, taskRoles={"worker": role("true", gpu=1)}
+    )
+    shown = cli("render", write_job(here, document), *ON).stdout
+    for line in ("--partition=main", "--ntasks=1", "--mem-per-cpu=200M", "--gpus-per-task=1", "--no-requeue"):
+        assert f"#SBATCH {line}\n" in shown
+    assert "s3cr3t" not in shown
+
+
+def test_tasks_end_before_the_time_limit_with_their_exit_callbacks(here: Path) -> None:
+    document = job(name="limited", taskRoles={"worker": role(*WAITS)}, extras=at_the_end("echo bye"))
+    ended = run(here, document, "--timeout", "2", "--time-limit", "5")
+    record = (here / "runs/limited-1/limited-1/worker/0/exit.yaml").read_text()
+    assert ended.returncode not in (0, 1, 2)
+    assert 'outcome: "timeout"' in record
+
+
+def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
+    name = detached(here, job(name="lost", taskRoles={"worker": role(*WAITS)}))
+    node = json.loads((here / "runs" / name / name / "nodes.json").read_text())["worker/0"]["node"]
+    slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    until(lambda: state(name) != "running")
+    slurm.call("scontrol", "update", f"nodename={node}", "state=resume")
+    assert state(name) in ("failed", "cancelled")
+
+
+def test_a_run_goes_on_while_the_controller_is_away(here: Path, slurm: SlurmCluster) -> None:
+    name = detached(here, job(name="away", taskRoles={"worker": role("echo up", "sleep 1", "echo done")}))
+    slurm.controller.kill()
+    slurm.controller.wait()
+    try:
+        until(lambda: b"done\n" in content(log(here, name)))
+        until(lambda: state(name) == "succeeded")
+    finally:
+        slurm.restart_controller()
+
+
+def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:
+    said = "echo $SLURMD_NODENAME $SLURM_STEP_ID $PAI_HOST_IP_worker_1"
+    path = write_job(here, job(name="own", taskRoles={"worker": role(said, instances=2)}))
+    script = f"#!/bin/sh\ncd {here}\nexec {PROGRAM} run {path} --plain\n"
+    (here / "own.sh").write_text(script)
+    argv = [
+        "sbatch",
+        "--wait",
+        "--nodes=2",
+        "--ntasks-per-node=1",
+        "--mem=1000",
+        f"--output={here}/said",
+        "own.sh",
+    ]
+    code = subprocess.run(argv, cwd=here, capture_output=True, check=False).returncode
+    assert code == 0, content(here / "said").decode()
+    logs = [content(here / f".pai-runs/own-1/worker/{index}/logs/user-all/current") for index in (0, 1)]
+    assert {line.split()[0] for line in logs} == {b"n1", b"n2"}
+    assert all(line.endswith(b" 127.0.0.1\n") for line in logs)
+    assert slurm.call("squeue", "--noheader") == ""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(here: Path, slurm: SlurmCluster) -> Iterator[None]:
+    yield
+    slurm.call("scancel", f"--user={os.environ.get('USER') or 'root'}")
+    assert here.exists()
+    until(lambda: slurm.call("squeue", "--noheader") == "")

@@ -1,0 +1,147 @@
+"""A real Slurm of a few nodes on this machine's loopback, wholly as the user who runs the tests."""
+
+import contextlib
+import getpass
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+NEEDS: Final = ("munge", "slurm-client", "slurmctld", "slurmd")
+"""The Debian packages of it, as `needs` has them."""
+
+_WITHIN: Final = 60.0
+_AGAIN: Final = 0.05
+_ENVIRONMENT: Final = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+# GPUs are named only, never opened: no cgroup is made of them.
+_GPUS: Final = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
+
+
+class SlurmCluster:
+    """A cluster of nodes ``n1`` and so on, of 8 CPUs, 8,000 MB and 2 GPUs each, in the partition ``main``."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self._folder = folder
+        self.config = folder / "slurm.conf"
+        self.config.write_text(_config(folder, nodes))
+        (folder / "gres.conf").write_text(_GPUS)
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o600)
+        self._munged = self._start("munged", "--foreground", "--force", *_munge(folder))
+        _wait((folder / "munge.socket").exists)
+        self.controller = self._start("slurmctld", "-D", "-f", str(self.config))
+        self._nodes = [
+            self._start("slurmd", "-D", "-N", f"n{each}", "-f", str(self.config))
+            for each in range(1, nodes + 1)
+        ]
+        _wait(lambda: self.call("sinfo", "--noheader", "--format=%T").split() == ["idle"])
+
+    def restart_controller(self) -> None:
+        """Start the controller again, with the state that it had, and wait until it answers."""
+        self.controller = self._start("slurmctld", "-D", "-f", str(self.config))
+        _wait(lambda: self.call("sinfo", "--noheader", "--format=%T") != "")
+
+    def call(self, *argv: str) -> str:
+        """Run a command of Slurm, and return its output; empty if it fails."""
+        environment = {**_ENVIRONMENT, "SLURM_CONF": str(self.config)}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                argv, env=environment, capture_output=True, text=True, timeout=_WITHIN, check=False
+            )
+            return done.stdout
+        return ""
+
+    def close(self) -> None:
+        """End all jobs, then all daemons: a node without its controller takes long to end."""
+        self.call("scancel", "--signal=KILL", "--full", f"--user={getpass.getuser()}")
+        self.call("scancel", f"--user={getpass.getuser()}")
+        _end(self._nodes)
+        _end([self.controller, self._munged])
+
+    def _start(self, *argv: str) -> "subprocess.Popen[bytes]":
+        with (self._folder / f"{argv[0]}.log").open("ab") as log:
+            return subprocess.Popen(argv, env=_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+@contextlib.contextmanager
+def running_slurm(nodes: int = 2) -> Iterator[SlurmCluster]:
+    """Yield a cluster that ends with the context."""
+    with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder:
+        cluster = SlurmCluster(Path(folder), nodes)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+
+
+def _munge(folder: Path) -> Sequence[str]:
+    files = {
+        "key-file": "munge.key",
+        "socket": "munge.socket",
+        "pid-file": "munge.pid",
+        "seed-file": "munge.seed",
+    }
+    return [f"--{option}={folder / name}" for option, name in files.items()]
+
+
+def _config(folder: Path, nodes: int) -> str:
+    controller, *ports = _free_ports(nodes + 1)
+    lines = [
+        "ClusterName=tests",
+        "SlurmctldHost=localhost(127.0.0.1)",
+        f"SlurmctldPort={controller}",
+        f"SlurmUser={getpass.getuser()}",
+        f"SlurmdUser={getpass.getuser()}",
+        f"AuthInfo=socket={folder}/munge.socket",
+        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
+        f"StateSaveLocation={folder}/state",
+        f"SlurmdSpoolDir={folder}/spool-%n",
+        f"SlurmctldPidFile={folder}/slurmctld.pid",
+        f"SlurmdPidFile={folder}/slurmd.%n.pid",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "SlurmdParameters=config_overrides",
+        "SchedulerParameters=batch_sched_delay=0,bf_interval=1",
+        "ReturnToService=2",
+        "DefMemPerCPU=100",
+        "GresTypes=gpu",
+        *(
+            f"NodeName=n{number} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
+            " CPUs=8 RealMemory=8000 Gres=gpu:2"
+            for number, port in enumerate(ports, 1)
+        ),
+        "PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00 DefaultTime=10",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + _WITHIN
+    while not condition():
+        assert time.monotonic() < until, "Slurm does not start"
+        time.sleep(_AGAIN)
+
+
+def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        process.kill()
+        process.wait()

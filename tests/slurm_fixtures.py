@@ -1,0 +1,30 @@
+"""A cluster for the tests of the engine for Slurm, and a user with a profile of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm_cluster import SlurmCluster, running_slurm
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[SlurmCluster]:
+    """A real Slurm of two nodes; what uses it needs `tests.slurm_cluster.NEEDS`."""
+    with running_slurm() as running:
+        yield running
+
+
+@pytest.fixture
+def slurm_runs(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of runs of the profile ``lab``, which is all that this user has configured."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.config))
+    config = tmp_path / "config"
+    (config / "pai-runtime").mkdir(parents=True)
+    runs = tmp_path / "runs"
+    (config / "pai-runtime" / "engines.yaml").write_text(
+        f"enginesVersion: 1\nengines:\n  lab: {{engine: slurm, runs: '{runs}', partition: main}}\n"
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return runs
