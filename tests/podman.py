@@ -33,9 +33,8 @@ def podman_environment(folder: Path, volumes: Sequence[str] = ()) -> dict[str, s
         processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], _MOST_PROCESSES)
         limits = f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]'
         # runc also runs where cgroups of both versions are mounted.
-        containers.write_text(
-            f'[containers]\n{limits}\nvolumes = {json.dumps(volumes)}\n[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
-        )
+        engine = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
+        containers.write_text(f"[containers]\n{limits}\nvolumes = {json.dumps(volumes)}\n{engine}")
     return {"CONTAINERS_CONF": str(containers), "CONTAINERS_STORAGE_CONF": str(storage)}
 
 
