@@ -2,8 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def run(here: Path, document: dict[str, Any], *more: str) -> "subprocess.Complet
 
 def detached(here: Path, document: dict[str, Any], *more: str) -> str:
     """The name of a run whose first task, ``worker/0``, has written ``up``."""
-    name = run(here, document, "--detach", *more).stdout.strip()
-    assert name
+    submitted = run(here, document, "--detach", *more)
+    name = submitted.stdout.strip()
+    assert name, submitted.stderr
     until(lambda: b"up\n" in content(log(here, name)))
     return name
 
@@ -185,15 +187,58 @@ def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
     assert state(name) in ("failed", "cancelled")
 
 
-def test_a_run_goes_on_while_the_controller_is_away(here: Path, slurm: SlurmCluster) -> None:
-    name = detached(here, job(name="away", taskRoles={"worker": role("echo up", "sleep 1", "echo done")}))
+def _kill_controller(slurm: SlurmCluster, _job: str) -> None:
     slurm.controller.kill()
     slurm.controller.wait()
-    try:
-        until(lambda: b"done\n" in content(log(here, name)))
-        until(lambda: state(name) == "succeeded")
-    finally:
+
+
+def _freeze_controller(slurm: SlurmCluster, _job: str) -> None:
+    slurm.controller.send_signal(signal.SIGSTOP)
+
+
+def _kill_nodes(slurm: SlurmCluster, _job: str) -> None:
+    for name in ("n1", "n2"):
+        slurm.kill_node(name)
+
+
+def _suspend(slurm: SlurmCluster, job: str) -> None:
+    slurm.call("scontrol", "suspend", job)
+
+
+def _requeue(slurm: SlurmCluster, job: str) -> None:
+    slurm.call("scontrol", "requeue", job)
+
+
+def _as_before(slurm: SlurmCluster, job: str) -> None:
+    if slurm.controller.poll() is None:
+        slurm.controller.send_signal(signal.SIGCONT)
+        slurm.call("scontrol", "resume", job)
+    else:
         slurm.restart_controller()
+
+
+@pytest.mark.parametrize("fault", [_kill_controller, _freeze_controller, _kill_nodes, _suspend, _requeue])
+def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
+    here: Path, slurm: SlurmCluster, fault: Callable[[SlurmCluster, str], None]
+) -> None:
+    """And nothing of it is run twice."""
+    go = here / "go"
+    os.mkfifo(go)
+    name = detached(
+        here, job(name="goes-on", taskRoles={"worker": role("echo up", f"cat {go}", "echo done")})
+    )
+    number = job_id(here, name)
+    fault(slurm, number)
+    try:
+        if fault is not _suspend:
+            go.write_text("go\n")
+            until(lambda: content(log(here, name)) == b"up\ngo\ndone\n")
+    finally:
+        _as_before(slurm, number)
+    if fault is _suspend:
+        go.write_text("go\n")
+    until(lambda: state(name) == "succeeded")
+    assert content(log(here, name)) == b"up\ngo\ndone\n"
 
 
 def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:
