@@ -106,6 +106,7 @@ def forked_command(
 
     With `together` its standard error is in its standard output.
     """
+    server = _server("pai_runtime", *(() if _USE_MORE.isdisjoint(args) else _MORE))
     umask = os.umask(0o077)
     os.umask(umask)
     given = {
@@ -120,7 +121,6 @@ def forked_command(
         json.dump(given, file)
     os.lseek(request, 0, os.SEEK_SET)
     (stdout, its_stdout), (stderr, its_stderr) = os.pipe(), os.pipe()
-    server = _server("pai_runtime", *(() if _USE_MORE.isdisjoint(args) else _MORE))
     socket.send_fds(server, [b"\n"], [request, its_stdout, its_stdout if together else its_stderr])
     for fd in (request, its_stdout, its_stderr):
         os.close(fd)

@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from tests.job_environment import job_environment
+from tests.language_server import language_server
 from tests.memory_cgroup import memory_cgroup
 from tests.podman import runs_containers
 
@@ -40,6 +41,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "dash": "dash",
     "dnsmasq-base": "dnsmasq",
     "docker-registry": "docker-registry",
+    "fish": "fish",
     "iproute2": "ip",
     "libnss-wrapper": "/usr/lib/*/libnss_wrapper.so",
     "mmdebstrap": "mmdebstrap",
@@ -48,6 +50,8 @@ PACKAGES: Final[Mapping[str, str]] = {
     "nfs-common": "mount.nfs4",
     "nfs-ganesha": "ganesha.nfsd",
     "nfs-ganesha-vfs": "/usr/lib/*/ganesha/libfsalvfs.so",
+    "nodejs": "node",
+    "npm": "npm",
     "openmpi-bin": "mpirun",
     "openssh-client": "ssh",
     "openssh-server": "sshd",
@@ -64,6 +68,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "unzip": "unzip",
     "util-linux": "setpriv",
     "wget": "wget",
+    "zsh": "zsh",
 }
 """The Debian packages that tests need, each with a program of it, or a pattern of one of its files."""
 
@@ -173,6 +178,14 @@ def _has_environment(name: str) -> bool:
     return True
 
 
+def _has_language_server() -> bool:
+    try:
+        language_server()
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
 def _makes_memory_cgroup() -> bool:
     try:
         with memory_cgroup(64 << 20):
@@ -228,6 +241,7 @@ _OTHER: Final[Mapping[str, Need]] = {
     "canaille": Need(lambda: _has_environment("canaille"), "a package index that can be reached"),
     "jax": Need(lambda: _has_environment("jax"), "a package index that can be reached"),
     "notebook": Need(lambda: _has_environment("notebook"), "a package index that can be reached"),
+    "yaml-language-server": Need(_has_language_server, "npm, and a package registry that can be reached"),
 }
 _OF_FIXTURES: Final[Mapping[str, tuple[str, ...]]] = {"bundle": ("bash-static", "busybox-static")}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pai_pod import engine as pods
 from pai_runtime import engine, plugin
-from pai_runtime.command import arguments, output, runs
+from pai_runtime.command import arguments, output, runs, schemas
 from pai_runtime.command import jobs as command_jobs
 from pai_runtime.engine import documents, jobs, keeping, messages, records
 from pai_runtime.plugin import (
@@ -46,6 +46,7 @@ SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "
         command_jobs,
         output,
         runs,
+        schemas,
     ],
     ids=lambda api: api.__name__,
 )

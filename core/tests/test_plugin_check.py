@@ -1,15 +1,21 @@
 """What `pai-runtime plugins check` finds in a plugin beyond what its manifest says."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pai_runtime import hooks
 from pai_runtime.host import plugin_check, separate_process
 from pai_runtime.host.host import Host
 from pai_runtime.host.plugin_check import Fault, check_plugins
-from tests.plugin_factory import Site
+from tests.plugin_factory import Site, uses
+from tests.support import job, write_job
 
 PARAMETERS = {
     "type": "object",
@@ -135,3 +141,44 @@ def test_the_lines_that_led_to_an_exception_are_shown_on_request(site: Site) -> 
     lines = [line.strip() for line in shown.stderr.splitlines() if line.startswith(" ")]
     assert [line.partition(" in ")[2] for line in lines[:2]] == ["pai_prerequisite", "inner"]
     assert all(line.startswith(f"{made.code}:") for line in lines)
+
+
+# Versions of the plugin API
+
+_NEXT_VERSION = """
+import sys
+import pai_runtime.plugin
+pai_runtime.plugin.API_VERSION = 2
+from pai_runtime.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_plugin_of_the_version_before_works_unchanged_and_others_are_refused(
+    site: Site, tmp_path: Path
+) -> None:
+    """In a runtime of the next version."""
+    for id_, api in (("org.before", 1), ("org.current", 2), ("org.later", 3)):
+        site.add(id_, api=api, parameters=PARAMETERS)
+
+    def cli(*args: str | Path) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", _NEXT_VERSION, *map(str, args)]
+        env = {**os.environ, **site.environment()}
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+    path = write_job(tmp_path, job(**uses("org.before", "org.current")))
+    planned = cli("plan", path, "--json", "--task", "worker/0")
+    assert planned.returncode == 0, planned.stderr
+    assert [use["plugin"] for use in json.loads(planned.stdout)["uses"]][:2] == ["org.before", "org.current"]
+    refused = cli("plan", write_job(tmp_path, job(**uses("org.later"))))
+    assert (refused.returncode, "this runtime supports 1 and 2" in refused.stderr) == (1, True)
+
+
+def test_a_deprecated_hook_is_a_warning_in_a_check_and_works(
+    faults: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deprecated = DeprecationWarning("use steps instead")
+    monkeypatch.setitem(hooks.pai_task_starts.pai_runtime_spec, "warn_on_impl", deprecated)  # type: ignore[attr-defined]
+    (fault,) = faults("@hookimpl\ndef pai_task_starts(): pass\n", hooks=["pai_task_starts"])
+    assert (fault.code, fault.severity) == ("deprecated", "warning")
+    assert "use steps instead" in fault.message

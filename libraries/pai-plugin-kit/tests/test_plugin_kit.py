@@ -12,9 +12,10 @@ import pytest
 
 from pai_plugin_kit import JobRun, call, conformance, make_job, make_task, make_use
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.host.host import Unavailable
+from pai_runtime.host.host import Host, Unavailable
 from tests.plugin_factory import Site
-from tests.support import cli
+from tests.support import PROGRAM, cli
+from tests.typed_terminal import Terminal
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
 ID = "org.example.greet"
@@ -70,6 +71,11 @@ def test_the_rules_for_plugins_are_one_test(installed: Site) -> None:
     assert "RuntimeError: boom" in str(caught.value)
     assert "[import]" in str(caught.value)
     assert CMD not in str(caught.value)
+
+
+def test_every_plugin_of_this_repository_keeps_the_rules() -> None:
+    """Engines too, which have no other test of this kind."""
+    conformance(*Host().installed)()
 
 
 def test_a_job_runs_for_real(run_job: RunJob) -> None:
@@ -140,6 +146,16 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, args: list[str]) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "expected" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("answer", "has_license"), [("MIT\n", True), ("\n", False), ("\x04", False)])
+def test_the_licence_is_asked_for(tmp_path: Path, answer: str, *, has_license: bool) -> None:
+    terminal = Terminal(PROGRAM, "plugins", "new", ID, "--dir", tmp_path / "new")
+    terminal.wait_for("licence.*: ")
+    terminal.type(answer)
+    assert terminal.end() == 0
+    assert (tmp_path / "new/LICENSE").exists() == has_license
+    assert ('license = "MIT"' in (tmp_path / "new/pyproject.toml").read_text()) == has_license
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -182,3 +182,15 @@ def make_parser(wanted: Iterable[str], argv: Sequence[str] = ()) -> tuple[argpar
                 module.add_engine_options(command, argv)
             command.set_defaults(module=module.__name__)
     return parser, commands
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser with the arguments of all commands, those of the allowed plugins too.
+
+    Raises `InvalidInput` if one of the plugins cannot be imported.
+    """
+    from pai_runtime.cli.plugin_commands import add_plugin_commands  # noqa: PLC0415 - looks for plugins
+
+    parser, commands = make_parser(COMMANDS)
+    add_plugin_commands(commands, None, whole=True)
+    return parser

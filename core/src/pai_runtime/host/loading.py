@@ -1,6 +1,7 @@
 """The only place where plugins are imported."""
 
 import time
+import warnings
 from typing import Any
 
 import pluggy
@@ -42,12 +43,20 @@ def load(plugin: Plugin) -> LoadedPlugin:
         manager = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(hooks)
         try:
-            manager.register(implementation, name=plugin.id)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of deprecated hooks; a check tells the author
+                manager.register(implementation, name=plugin.id)
             manager.check_pending()
         except pluggy.PluginValidationError as error:
             fault = _fault(manager, implementation) or str(error)
             raise PluginError(plugin, "import", fault, kind=type(error).__name__) from error
     return LoadedPlugin(plugin, manager, import_time)
+
+
+def deprecation(hook: str) -> str | None:
+    """Return what is said of a hook that the next API version will not have; None for others."""
+    warning = getattr(getattr(hooks, hook), f"{PROJECT}_spec")["warn_on_impl"]
+    return None if warning is None else str(warning)
 
 
 def _fault(manager: pluggy.PluginManager, implementation: Any) -> str | None:

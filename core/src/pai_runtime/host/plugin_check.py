@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.check_questions import SECRETS, Asked, examples, import_question, problems, questions
 from pai_runtime.host.contribution_faults import contribution_faults
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
+from pai_runtime.host.loading import deprecation
 from pai_runtime.host.planning import Answer, ask, contribution_to_json
 from pai_runtime.host.second_answers import SecondAnswers, comparable, second_answers
 from pai_runtime.host.side_effects import SideEffect, prevent_side_effects
@@ -26,12 +27,14 @@ _Answers = Sequence[Answer | PluginError]
 class Fault:
     """What is wrong with a plugin: a `code` for programs, a `message` for people.
 
-    `frames` are the lines of the plugin's own code that led there, outermost first.
+    `frames` are the lines of the plugin's own code that led there, outermost first. A warning is
+    about what works with this version of the plugin API, and will not with the next one.
     """
 
     code: str
     message: str
     frames: Sequence[str] = ()
+    severity: Literal["error", "warning"] = "error"
 
 
 def check_plugins(host: Host, plugins: Sequence[Plugin]) -> Mapping[str, Sequence[Fault]]:
@@ -69,10 +72,7 @@ def _faults(
     if isinstance(imported, PluginError):
         yield _failed(imported, "import", "")
         return
-    for hook in sorted(imported.hooks - set(plugin.manifest.hooks)):
-        yield Fault("hooks", f"implements {hook}, which its manifest does not list")
-    for hook in sorted(set(plugin.manifest.hooks) - imported.hooks):
-        yield Fault("hooks", f"does not implement {hook}, which its manifest lists")
+    yield from _hook_faults(plugin, imported.hooks)
     given = iter(zip(others, second.answers if second else map(comparable, others), strict=True))
     broken: list[Fault] = []
     for each in asked:
@@ -96,6 +96,16 @@ def _faults(
             f"its import takes {second.import_ratio:.0f} times as long as the start of Python, at most "
             f"{MOST_IMPORT_RATIO} is allowed: import what is slow where it is needed",
         )
+
+
+def _hook_faults(plugin: Plugin, implemented: frozenset[str]) -> Iterator[Fault]:
+    for hook in sorted(implemented - set(plugin.manifest.hooks)):
+        yield Fault("hooks", f"implements {hook}, which its manifest does not list")
+    for hook in sorted(implemented):
+        if text := deprecation(hook):
+            yield Fault("deprecated", f"implements {hook}, which is deprecated: {text}", severity="warning")
+    for hook in sorted(set(plugin.manifest.hooks) - implemented):
+        yield Fault("hooks", f"does not implement {hook}, which its manifest lists")
 
 
 def _answer_faults(answers: Sequence[Answer], again: Sequence[Any], where: str) -> Iterator[Fault]:

@@ -41,9 +41,11 @@ def second_answers(host: Host, ids: Collection[str]) -> Mapping[str, SecondAnswe
     argv = python_argv(__name__, json.dumps([sorted(ids), host.policy_files]))
     null = subprocess.DEVNULL  # what plugins print, they have printed in the first process
     done = subprocess.run(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, check=False)
-    if done.returncode:
+    try:
+        document = json.loads(done.stdout)
+        return {id_: SecondAnswers(**fields) for id_, fields in document.items()}
+    except (ValueError, TypeError, AttributeError):  # it failed, or the code of a plugin wrote to its output
         return {}
-    return {id_: SecondAnswers(**fields) for id_, fields in json.loads(done.stdout).items()}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """``pai-runtime plugins new``: a distribution of a new plugin, whose tests pass."""
 
 import argparse
+import contextlib
 import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -80,7 +81,8 @@ def main(args: argparse.Namespace, output: Output) -> int:
 def _license(given: str | None) -> str | None:
     """Return the licence as an SPDX expression; None for none. Raises UserError."""
     if given is None and can_ask():
-        given = input("Its licence, as an SPDX expression such as MIT or Apache-2.0 (none): ").strip()
+        with contextlib.suppress(EOFError):
+            given = input("Its licence, as an SPDX expression such as MIT or Apache-2.0 (none): ").strip()
     if given in (None, "", "none"):
         return None
     if not _LICENSE.fullmatch(str(given)):
