@@ -41,6 +41,7 @@ SUBJECTS = (
     "rendering",
     "following",
     "usage",
+    "hangs",
     "marketplace",
 )
 

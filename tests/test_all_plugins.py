@@ -34,4 +34,4 @@ def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:
             assert said in log, f"{said!r} of {task}"
 
 
-_ALL = {"cmd", "git", "pvc_storage", "tensorboard", "ssh", "failure_analysis"}
+_ALL = {"cmd", "git", "pvc_storage", "tensorboard", "ssh", "failure_analysis", "hang"}

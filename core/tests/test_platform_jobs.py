@@ -20,7 +20,7 @@ from tests.support import JOBS
 FOLDER = JOBS / "platform"
 NAMES = sorted(path.name.removesuffix(".expected.yaml") for path in FOLDER.glob("*.expected.yaml"))
 
-_OWN = {"pvc_storage", "failure_analysis"}
+_OWN = {"pvc_storage", "failure_analysis", "hang"}
 """What the platform has no use of a plugin for: storages are mounted, and failures analysed, beside them."""
 
 
@@ -85,7 +85,7 @@ def parts(plan: Plan) -> dict[str, Any]:
         "uses": [use for use in uses if use["plugin"] not in _OWN],
         "steps": steps,
         "mounts": [mount_as_written(planned.mount) for planned in plan.mounts],
-        "services": [planned.service.name for planned in plan.services],
+        "services": [each.service.name for each in plan.services if uses[each.use]["plugin"] not in _OWN],
     }
 
 

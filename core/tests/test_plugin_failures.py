@@ -176,7 +176,7 @@ def test_a_plugin_that_fails_and_is_ignored_is_left_out_with_a_warning(site: Sit
         assert warning.startswith(message)
         assert warning.endswith("; it is left out, as its failurePolicy says")
     last = f"use{len(FAILURES) + 1}"
-    assert [use["name"] for use in plan["uses"]] == ["use0", last, "failure_analysis"]
+    assert [use["name"] for use in plan["uses"]] == ["use0", last, "failure_analysis", "hang"]
     scripts = [step["script"] for step in plan["steps"] if "script" in step]
     assert scripts == ["echo hello from use0", f"echo hello from {last}"]
     greeted = {each["name"] for each in plan["environment"] if each["source"].startswith("use")}

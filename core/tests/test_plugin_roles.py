@@ -41,6 +41,18 @@ def test_every_job_uses_what_is_on_by_default_and_ignores_its_failures(tmp_path:
     assert [each for each in named if each[0] == "org.example.watch"] == [("org.example.watch", "fail")]
 
 
+def test_the_field_of_extras_with_the_name_of_a_default_plugin_has_its_parameters(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.example.watch", TELLS, default=True)
+    extras = {"watch": {"greeting": "hi"}}
+    found = plan(site, tmp_path, job(extras=extras))
+    assert ("org.example.watch", "fail") in names(found)
+    assert told(found) == "[('greeting', 'hi')]"
+    wrong = site.cli("validate", write_job(tmp_path, job(extras={"watch": 5})), "--json")
+    (problem,) = json.loads(wrong.stdout)["problems"]
+    assert (problem["code"], problem["field"]) == ("wrong-type", "extras.watch")
+
+
 def test_what_is_on_by_default_and_refused_by_the_policy_is_left_out(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("org.example.watch", default=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import PlannedService, Service
 from tests.task_harness import TaskRun, plan, run_task, shell
 
@@ -139,6 +140,20 @@ def test_the_state_says_why_a_service_failed(tmp_path: Path, service: Service, k
     assert not (known and state["addresses"])
 
 
+@pytest.mark.parametrize(("served_at", "host"), [(None, "worker-0"), ("127.0.0.1", "127.0.0.1")])
+def test_the_address_of_a_service_is_where_people_reach_it(
+    tmp_path: Path, served_at: str | None, host: str
+) -> None:
+    service = Service(
+        "s", "touch up; sleep 1000", probe="[ -e up ]", address="http://$PAI_CURRENT_CONTAINER_IP"
+    )
+    command = "until grep -q serviceReady ../events.jsonl; do sleep 0.02; done; cat ../state.json"
+    one = replace(plan(tmp_path, command), services=(PlannedService(0, service),))
+    variables = {"PAI_CURRENT_CONTAINER_IP": "worker-0"}
+    run = run_task(one, LaunchOptions(served_at=served_at, variables=variables))
+    assert json.loads(run.stdout_log)["addresses"] == {"s": f"http://{host}"}
+
+
 def test_a_service_that_becomes_ready_later_has_not_failed(tmp_path: Path) -> None:
     script = "[ -e once ] || { touch once; exit 1; }\ntouch up; sleep 1000"
     service = Service("s", script, probe="[ -e up ]", address="http://here")
@@ -163,3 +178,24 @@ def test_a_service_sees_the_environment_and_its_secrets_are_masked(tmp_path: Pat
     )
     run = run_task(given, secrets={"y": "sesame-open"})
     assert "here by ******" in run.runtime_log
+
+
+def test_a_service_for_silence_starts_once_the_command_has_written_nothing_for_that_long(
+    tmp_path: Path,
+) -> None:
+    service = Service(
+        "watch", 'echo "[NOTE] it is silent"; test -e "$PAI_USER_LOG" && touch seen', when_silent=0.2
+    )
+    quiet = _with(tmp_path / "quiet", service, command="echo begin\nuntil [ -e seen ]; do sleep 0.02; done")
+    assert quiet.process.returncode == 0
+    assert quiet.record["notes"] == ["it is silent"]
+    loud = _with(tmp_path / "loud", replace(service, when_silent=1000), command="true")
+    assert "notes" not in loud.record
+    assert not any("[NOTE]" in line for line in loud.runtime_log)
+
+
+def test_each_note_is_kept_once_and_not_many_of_them(tmp_path: Path) -> None:
+    says = "for i in 1 1 2 3 4 5 6 7 8 9 10 11 12; do printf '[NOTE] \\033[1m%s\\n' $i; done\n"
+    says += "touch seen; sleep 1000"
+    run = _with(tmp_path, Service("s", says), command="until [ -e seen ]; do sleep 0.02; done")
+    assert run.record["notes"] == [f"\ufffd[1m{number}" for number in range(1, 11)]

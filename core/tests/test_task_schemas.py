@@ -49,7 +49,9 @@ _WHOLE = Plan(
     steps=(Step("taskStarts", 0, "fail", script="true"), Step("init", 0, "ignore", hook="pai_init")),
     command=Command("true", "f:2:1", on_preemption=OnPreemption(9, "SIGINT", "save")),
     services=(
-        PlannedService(0, Service("s", "run", "probe", 5, "always", required=True, address="a", linger=1)),
+        PlannedService(
+            0, Service("s", "run", "probe", 5, "always", required=True, address="a", linger=1, when_silent=1)
+        ),
     ),
     mounts=(PlannedMount(0, Mount("/data", "store", "nfs", "below", read_only=True)),),
     exit_rules=(PlannedRule(0, {"phrase": "X"}),),

@@ -123,7 +123,7 @@ def test_the_other_plugins_are_asked_although_some_end_their_process(site: Site,
     assert result.returncode == 0, result.stderr
     good = [f"use{number}" for number, plugin in enumerate(plugins) if plugin == "org.good"]
     for plan in json.loads(result.stdout)["plans"]:
-        assert [use["name"] for use in plan["uses"]] == [*good, "failure_analysis"]
+        assert [use["name"] for use in plan["uses"]] == [*good, "failure_analysis", "hang"]
         assert len(plan["warnings"]) == len(said)
         for warning, expected in zip(plan["warnings"], said, strict=True):
             assert expected in warning

@@ -62,7 +62,7 @@ def test_a_pod_of_a_framework_gets_the_plan_of_its_task(tmp_path: Path, *, compr
     assert (plan["role"], plan["index"], plan["instances"]) == ("worker", 1, {"worker": 2})
     assert plan["command"]["script"] == "echo \0word\0 it's\n"
     assert plan["folder"] == str(pod.volume / "runtime.d")
-    assert [use["name"] for use in plan["uses"]] == ["cmd", "cmd", "failure_analysis"]
+    assert [use["name"] for use in plan["uses"]] == ["cmd", "cmd", "failure_analysis", "hang"]
     assert [rule["rule"]["phrase"] for rule in plan["exitRules"]] == ["Own"]
     assert plan["listedCodes"] == [20, 255]
     peers = json.loads((pod.volume / "runtime.d" / "shared.json").read_text())["peers"]
@@ -79,7 +79,7 @@ def test_a_pod_without_a_framework_runs_what_its_variable_says(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     plan = pod.plan
     assert plan["command"]["script"] == "ls  -al\necho hi\n"
-    assert [use["name"] for use in plan["uses"]] == ["ssh", "teamwise_storage", "failure_analysis"]
+    assert [use["name"] for use in plan["uses"]] == ["ssh", "teamwise_storage", "failure_analysis", "hang"]
     assert sum(plan["instances"].values()) == 1
     assert "listedCodes" not in plan
     assert (pod.volume / "runtime.d" / "private" / "ssh" / "key").exists()

@@ -24,6 +24,6 @@ def test_it_ends_the_task_only_if_its_use_says_so(
     uses += [{"plugin": "failure_analysis"}]
     pod = PodFolder(tmp_path)
     assert pod.init(RUNTIME_CONFIG=config("true", uses=uses)).returncode == 0
-    assert [use["failurePolicy"] for use in pod.plan["uses"]] == [policy, "fail"]
+    assert [use["failurePolicy"] for use in pod.plan["uses"]] == [policy, "fail", "ignore"]
     steps = {(step["use"], step["failurePolicy"]) for step in pod.plan["steps"]}
     assert steps == {(0, policy), (1, "fail")}

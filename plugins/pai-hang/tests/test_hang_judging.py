@@ -94,6 +94,12 @@ def test_what_a_process_waits_for_decides(seen: Look, *, listens: bool, expected
     assert bool(stuck([seen], lambda _: listens)) is expected
 
 
+@pytest.mark.parametrize(("call", "expected"), [("wait4", 1), ("clock_nanosleep", 0), ("epoll_wait", 0)])
+def test_a_worker_without_work_does_not_hang_as_its_parent_rests(call: str, expected: int) -> None:
+    worker = look(pid=8, parent=7, call="futex")
+    assert len(stuck([look(pid=7, call=call), worker], lambda _: False)) == expected
+
+
 def test_who_waits_for_other_tasks_is_named_last() -> None:
     waits = look("worker/0", TRAIN, ALL_REDUCE)
     reads = look("worker/0", READ, pid=8, call="read", file="/data/shard")

@@ -1,5 +1,6 @@
 """Stacks of real processes, the command `stacks`, and the watch beside a real task."""
 
+import json
 import os
 import shlex
 import signal
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from pai_hang.places import Look, where
-from pai_hang.processes import Process, has_listener, tree
+from pai_hang.processes import Process, has_listener, may_wait, tree
 from pai_hang.stacks import take
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.state import read_state
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
 
 pytestmark = [
@@ -100,6 +103,16 @@ def test_who_is_no_python_has_no_stack_but_a_system_call() -> None:
     assert where(found).endswith("nanosleep (sleep)")
 
 
+def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:
+    sleeps = "import threading, time; threading.Thread(target=time.sleep, args=[1000]).start()"
+    with subprocess.Popen([sys.executable, "-c", sleeps]) as program:
+        try:
+            until(lambda: may_wait(program.pid))
+        finally:
+            program.kill()
+    assert not may_wait(reads)
+
+
 def test_a_process_that_has_gone_has_no_stack() -> None:
     gone = Process(2**22 + 1, 1, "gone", "S", 0, 0, "", "", "")
     assert take([gone])[gone.pid].why_not
@@ -130,20 +143,48 @@ def _lines_if(run: Path, *texts: str) -> list[str]:
 
 
 def test_a_task_that_hangs_is_ended_and_its_record_says_where_it_was(tmp_path: Path) -> None:
-    use = {"plugin": "hang", "parameters": {"after": 0.08, "then": "fail"}}
-    extras = {"com.microsoft.pai.runtimeplugin": [use]}
-    write_job(tmp_path, {**running(READS), "extras": extras})
+    write_job(tmp_path, {**running(READS), "extras": {"hang": {"after": "4s", "then": "fail"}}})
     ended = cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run")
     assert ended.returncode == 219
     task = tmp_path / "run" / "worker" / "0"
     record = exit_record(task)
     assert (record["phrase"], record["exitCode"], record["behavior"]) == ("Hang", 219, "TRANSIENT")
-    assert "read_shard" in record["reason"]
+    assert "read_shard" in record["matchedPlatformLogString"]
+    assert "read_shard" in record["notes"][0]
     assert any(line.startswith("[ERROR] the task hangs: ") for line in runtime_log(task))
 
 
-def test_a_task_that_sleeps_does_not_hang(tmp_path: Path) -> None:
-    use = {"plugin": "hang", "parameters": {"after": 0.02, "then": "fail"}}
-    extras = {"com.microsoft.pai.runtimeplugin": [use]}
-    write_job(tmp_path, {**job(worker={"commands": ["sleep 4"]}), "extras": extras})
+def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_once(tmp_path: Path) -> None:
+    write_job(tmp_path, {**running(RANKS, instances=3), "extras": {"hang": {"after": "4s"}}})
+    run, seen = tmp_path / "run", tmp_path / "seen"
+    argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
+    with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
+        try:
+            until(lambda: all((run / "worker" / index / "state.json").is_file() for index in "012"))
+            until(lambda: all(read_state(Folder.at(run / "worker" / index))["notes"] for index in "012"))
+            until(lambda: seen.read_text().count("seems to hang") == 2)
+        finally:
+            running_job.send_signal(signal.SIGINT)
+    told = [line for line in seen.read_text().splitlines() if "seems to hang" in line]
+    assert len(told) == 4
+    assert sum("in read_shard (<string>:5)" in line for line in told) == 2
+    assert "note of worker/0, worker/1:" in "".join(told)
+
+
+@pytest.mark.parametrize("hang", [{}, {"after": "1s", "then": "fail"}])
+def test_a_task_that_sleeps_does_not_hang(tmp_path: Path, hang: dict[str, str]) -> None:
+    write_job(tmp_path, {**job(worker={"commands": ["sleep 4"]}), "extras": {"hang": hang}})
     assert cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run").returncode == 0
+    assert "notes" not in exit_record(tmp_path / "run" / "worker" / "0")
+
+
+def test_nothing_watches_where_hangs_are_ignored(tmp_path: Path) -> None:
+    def services(**extras: Any) -> list[Any]:
+        write_job(tmp_path, {**job(), "extras": extras})
+        ended = cli("plan", tmp_path / "job.yaml", "--task", "worker/0", "--json")
+        found: list[Any] = json.loads(ended.stdout)["services"]
+        return found
+
+    (watch,) = services()
+    assert watch["whenSilent"] == 600
+    assert services(hang={"then": "ignore"}) == []

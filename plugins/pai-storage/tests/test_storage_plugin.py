@@ -120,7 +120,7 @@ def test_storages_of_extras_come_first_and_those_that_a_prerequisite_requires_be
         extras={"storages": [{"name": "<% $parameters.first %>"}], PLUGINS: [{"plugin": "cmd"}]},
     )
     uses = [use.name for use in planned(tmp_path, document).uses]
-    assert uses == ["a", "b", "data", "cmd", "failure_analysis"]
+    assert uses == ["a", "b", "data", "cmd", "failure_analysis", "hang"]
 
 
 @pytest.mark.parametrize(

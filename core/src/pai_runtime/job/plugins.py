@@ -23,7 +23,8 @@ class JobPlugins:
     `storage_fields` of a plugin's id is None for one that is not for storage; `ports` of an id are how many
     ports a task that uses it has by label. `for_storages` is the id of the one for what ``extras.storages``
     and ``requireStorages`` list, `for_callbacks` that of a prerequisite that has callbacks and names no
-    plugin. `namesake` is the short name of the plugin that is called so, in whatever case, if there is one.
+    plugin. `namesake` is the short name of the plugin that is called so, in whatever case, if there is
+    one and such a field of ``extras`` has no effect.
     `in_version_2` gives the job of a document without ``protocolVersion`` whose format a plugin knows, and
     any other document as it is. It raises `InvalidInput`.
     """

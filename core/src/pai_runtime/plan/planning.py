@@ -13,6 +13,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job, JobUse
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.plugins import JobPlugins, StorageFields
+from pai_runtime.job.reading import mapping
 from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
@@ -71,6 +72,8 @@ def job_plugins(host: Host) -> JobPlugins:
         return host.first(lambda plugin: is_for(plugin.manifest)) or what
 
     def namesake(name: str) -> str | None:
+        if any(_in_extras(plugin) == name for plugin in host.usable if plugin.manifest.default):
+            return None
         short = (id_.rpartition(".")[2] for id_ in host.installed)
         return next((each for each in short if each.lower() == name.lower()), None)
 
@@ -99,7 +102,7 @@ def _is_for_storages(manifest: Manifest) -> bool:
 
 def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = False) -> list[PlannedRole]:
     """Return each role with the plugins of its uses, after checking their parameters; imports no plugin."""
-    defaults = list(_defaults(job, host))
+    defaults = list(_defaults(job, host, problems))
     roles = []
     for name, role in job.roles.items():
         usable = []
@@ -112,24 +115,42 @@ def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = F
             check_parameters(plugin, use.parameters, problems, use.locate)
             usable.append((use, plugin))
         named = {use.plugin for use, _ in usable}
-        usable += [(use, plugin) for use, plugin in defaults if use.plugin not in named]
+        for use, plugin in defaults:
+            if use.plugin not in named:
+                check_parameters(plugin, use.parameters, problems, use.locate)
+                usable.append((use, plugin))
         roles.append(PlannedRole(role, tuple(usable), job.uses[name].command))
     return roles
 
 
-def _defaults(job: Job, host: Host) -> Iterator[tuple[JobUse, Plugin]]:
-    """Yield the uses of allowed plugins whose manifest says that every job has them by default."""
+def _defaults(job: Job, host: Host, problems: Problems) -> Iterator[tuple[JobUse, Plugin]]:
+    """Yield the uses of allowed plugins whose manifest says that every job has them by default.
+
+    The field of ``extras`` with the short name of such a plugin has its parameters.
+    """
+    extras = mapping(job.value, "extras")
     for plugin in host.usable:
         if plugin.manifest.default:
+            name = _in_extras(plugin)
+            given = mapping(extras, name)
+            if extras and given is None and (other := extras.get(name)) is not None:
+                message = f"expected a mapping, the parameters of the plugin {name}"
+                problems.add(other.problem("wrong-type", message, found=other.text))
+            fields = {str(each.key): each for each in given.values()} if given else {}
             use = JobUse(
                 plugin=plugin.id,
-                name=plugin.id.rpartition(".")[2],
-                parameters={},
-                failure_policy="ignore",
-                value=job.value,
-                fields={},
+                name=name,
+                parameters={key: each.data for key, each in fields.items()},
+                failure_policy="fail" if given else "ignore",
+                value=given or job.value,
+                fields=fields,
             )
             yield use, plugin
+
+
+def _in_extras(plugin: Plugin) -> str:
+    """Return the field of ``extras`` with the parameters of a plugin that is on by default."""
+    return plugin.id.rpartition(".")[2]
 
 
 def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:

@@ -63,13 +63,17 @@ def _check_service(service: Any) -> None:
         value = getattr(service, name)
         if value is not None or name in ("name", "script"):
             _check_text(f"Service.{name}", value, with_secrets=name != "address")
-    for name in ("ready_within", "linger"):
+    for name in ("ready_within", "linger", "when_silent"):
         seconds, expected = getattr(service, name), f"seconds from 0 to {_MOST_SECONDS}"
         _check_type(f"Service.{name}", seconds, (int, float), expected)
         if isinstance(seconds, bool) or not 0 <= seconds <= _MOST_SECONDS:  # NaN is not in between either
             raise ValueError(f"Service.{name}: expected {expected}, found {seconds}")
     _check_word("Service.restart", service.restart, get_args(Restart))
     _check_type("Service.required", service.required, bool, "True or False")
+    if service.when_silent and (service.required or service.probe is not None):
+        raise ValueError(
+            "Service.when_silent: expected neither required nor a probe: it may never be started"
+        )
 
 
 def _check_mount(mount: Any) -> None:

@@ -18,7 +18,7 @@ class Progress:
     `stopping` is the signal by which the phase was told to end at that time; None if it was not. A task that
     is held for debugging, or lingers for its services, does so until the time `held_until`, or until the file
     `release` exists. `addresses` are those of the services that are ready, by name,
-    `failed_services` says why others are not.
+    `failed_services` says why others are not. `notes` is what people are told about the task.
     """
 
     phase: StatePhase
@@ -29,6 +29,7 @@ class Progress:
     release: str | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
     failed_services: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_progress(task: Folder) -> Progress | None:
@@ -52,6 +53,7 @@ def progress_of(state: Mapping[str, Any]) -> Progress | None:
             release=_text(release) if release is not None else None,
             addresses=_texts(state.get("addresses", {})),
             failed_services=_texts(state.get("failedServices", {})),
+            notes=tuple(map(_text, state.get("notes", ()))),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -63,7 +63,7 @@ class Summary:
 
     `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
     restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks,
-    `usage` what tasks have used.
+    `usage` what tasks have used, `notes` what people were told about tasks while they ran.
     """
 
     run: Run
@@ -73,6 +73,7 @@ class Summary:
     services: tuple[Service, ...]
     callbacks: tuple[Callbacks, ...]
     usage: tuple[tuple[RunTask, Usage], ...] = ()
+    notes: tuple[tuple[RunTask, str], ...] = ()
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
@@ -92,6 +93,7 @@ def summarise(reader: RunReader, run: Run) -> Summary:
         services=tuple(_services(reader, run)),
         callbacks=tuple(_callbacks(reader, run)),
         usage=tuple(usage_of_tasks(reader, run)),
+        notes=tuple(_notes(reader, run)),
     )
 
 
@@ -110,6 +112,13 @@ def _services(reader: RunReader, run: Run) -> Iterator[Service]:
         if progress is not None:
             yield from (Service(task, name, address) for name, address in progress.addresses.items())
             yield from (Service(task, name, None, why) for name, why in progress.failed_services.items())
+
+
+def _notes(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, str]]:
+    for task in run.tasks:
+        progress = reader.progress(task)
+        if progress is not None:
+            yield from ((task, note) for note in progress.notes)
 
 
 def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:

@@ -76,7 +76,7 @@ class TaskRunner:
 
             self._services = Services(self._task, self._environment.shell)
         python = self._task.options.python or sys.executable
-        environment = {**self._variables(), "PAI_RUNTIME_PYTHON": python}
+        environment = {**self._variables(), "PAI_RUNTIME_PYTHON": python, "PAI_USER_LOG": self._task.user_log}
         return self._services.start(service, environment)
 
     def command(self, command: Command) -> ExitStatus | None:
@@ -88,11 +88,16 @@ class TaskRunner:
         program = Program(argv, self._variables(), script)
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
+        if self._services:
+            self._services.command_starts()
         try:
             ended = self._task.processes.run_command(program, streams, self._catch_up, self._saving(command))
         except CannotStart as error:
             self._task.say(f"[ERROR] cannot start the command: {error}")
             return None
+        finally:
+            if self._services:
+                self._services.command_ended()
         self._task.journal.add("commandEnded", exitCode=ended.code, signal=ended.signal)
         return ended
 
@@ -172,9 +177,15 @@ class TaskRunner:
             self._services.end()
 
     def _record(self, result: Result, failures: tuple[CallbackFailure, ...] = ()) -> str:
-        logs, preemption = self._task.logs, self._task.progress.preemption
+        logs, progress = self._task.logs, self._task.progress
         return exit_record(
-            result, failures, logs.tails(), logs.masks.mask, usage=self._used(), preemption=preemption
+            result,
+            failures,
+            logs.tails(),
+            logs.masks.mask,
+            usage=self._used(),
+            preemption=progress.preemption,
+            notes=progress.notes,
         )
 
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:

@@ -1,18 +1,25 @@
 """Services: background processes that a plan names, such as a web server beside the user's command."""
 
-import signal
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from string import Template
 
 from pai_runtime.supervisor.hold import hold
-from pai_runtime.supervisor.loop import CANNOT_START, Child, ExitStatus, Loop
-from pai_runtime.supervisor.shell import Shell
+from pai_runtime.supervisor.loop import CANNOT_START
+from pai_runtime.supervisor.noted import Noted
 from pai_runtime.supervisor.spawning import CannotStart, Program
-from pai_runtime.supervisor.task import Task
-from pai_runtime.task.plan import Service
+from pai_runtime.task.record import record
+from pai_runtime.task.signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pai_runtime.supervisor.loop import Child, ExitStatus, Loop
+    from pai_runtime.supervisor.shell import Shell
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.plan import Service
 
 _FIRST_RESTART = 1.0
 _LAST_RESTART = 60.0
@@ -20,7 +27,7 @@ _FIRST_PROBE = 0.02
 _LAST_PROBE = 0.2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Start:
     """The functions that start the processes of one service and report about them.
 
@@ -149,12 +156,40 @@ class Services:
         self._task = task
         self._shell = shell
         self._running: list[RunningService] = []
+        self._waiting: list[tuple[Service, Mapping[str, str]]] = []
+        self._command_since: float | None = None
 
     def start(self, service: Service, environment: Mapping[str, str]) -> bool:
-        """Start a service; if it is required, wait until it is ready.
+        """Start a service, or let it wait for silence; if it is required, wait until it is ready.
 
         Returns whether the task may continue.
         """
+        if service.when_silent:
+            self._waiting.append((service, environment))
+            return True
+        return self._start(service, environment)
+
+    def command_starts(self) -> None:
+        """Listen from now on for the silence of the command, and start what waits for it."""
+        self._command_since = time.monotonic()
+        for service, environment in self._waiting:
+            self._start_if_silent(service, environment)
+
+    def command_ended(self) -> None:
+        """Start nothing more that waits for silence."""
+        self._command_since = None
+
+    def _start_if_silent(self, service: Service, environment: Mapping[str, str]) -> None:
+        if self._command_since is None:
+            return
+        logs = self._task.logs
+        due = max(self._command_since, logs.stdout.fed, logs.stderr.fed) + service.when_silent
+        if time.monotonic() >= due:
+            self._start(service, environment)
+        else:
+            self._task.loop.at(due, partial(self._start_if_silent, service, environment))
+
+    def _start(self, service: Service, environment: Mapping[str, str]) -> bool:
         task = self._task
 
         def spawn(script: bytes, name: str, on_end: Callable[[ExitStatus], None]) -> Child:
@@ -168,7 +203,7 @@ class Services:
         probe = task.script(service.probe) if service.probe is not None else None
         try:
             stream = task.logs.runtime_stream(f"service '{service.name}'")
-            output = task.loop.pipe(stream)
+            output = task.loop.pipe(Noted(stream, task.note))
             start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add, said)
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)
@@ -206,7 +241,11 @@ class Services:
             self._task.loop.turn(until)
 
     def _tell_ready(self, service: Service, environment: Mapping[str, str]) -> None:
-        address = service.address and Template(service.address).safe_substitute(environment)
+        from string import Template  # noqa: PLC0415 - few services have an address
+
+        host = self._task.options.served_at
+        reached = {"PAI_CURRENT_CONTAINER_IP": host} if host else {}
+        address = service.address and Template(service.address).safe_substitute({**environment, **reached})
         self._task.say(f"[INFO] service '{service.name}' is ready" + (f": {address}" if address else ""))
         masked = address and self._task.logs.masks.mask(address)
         self._task.journal.add("serviceReady", service=service.name, address=masked)

@@ -11,7 +11,17 @@ from pai_runtime.task import placeholders
 from pai_runtime.task.events import EventFile
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, SHARED, WORK
+from pai_runtime.task.layout import (
+    LOGS,
+    MASK,
+    PLAN,
+    PRIVATE,
+    RECORD,
+    RECORD_BYTES,
+    SHARED,
+    USER_LOG,
+    WORK,
+)
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.memfd import SCRIPT_END
 from pai_runtime.task.plan import Plan, PlanError
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
 
 _PLAN_BYTES = 256 * 1024 * 1024
 _SECRETS_BYTES = 64 * 1024 * 1024
+_MOST_NOTES = 10
 
 
 @record(frozen=True)
@@ -48,6 +59,8 @@ class Progress:
     result: Result | None = None
     preemption: Mapping[str, Any] | None = None
     """What came of saving the command's work, once that has been tried."""
+    notes: tuple[str, ...] = ()
+    """What people are told about the task beside its result."""
 
 
 @record(frozen=True)
@@ -87,9 +100,23 @@ class Task:
         """Write a message of the runtime to ``runtime.log``."""
         self.logs.runtime.say(text)
 
+    def note(self, text: str) -> None:
+        """Tell people about the task, at once and in its exit record; each text once, and not many."""
+        shown = "".join(each if each.isprintable() else "\ufffd" for each in self.logs.masks.mask(text))
+        if shown not in self.progress.notes and len(self.progress.notes) < _MOST_NOTES:
+            self.progress.notes = (*self.progress.notes, shown)
+            self.journal.add("noted", note=shown)
+
     def script(self, text: str) -> bytes:
         """Return a script of the plan with the values of secrets and with the end mark for our shells."""
         return os.fsencode(placeholders.fill(text, self.inputs.secrets) + SCRIPT_END)
+
+    @property
+    def user_log(self) -> str:
+        """The path of the output of the command, both streams merged, as processes of the task see it."""
+        if self.options.logs is None:
+            return f"{self.inside.where}/{USER_LOG}"
+        return f"{self.options.logs}{USER_LOG.removeprefix(LOGS)}"
 
     def paths(self) -> dict[str, str]:
         """Return the variables that tell every process of the task which files it may write to."""

@@ -29,7 +29,8 @@ class UserLog:
     """One of the user's streams, masked: written to its own file at once, and merged with the other in turn.
 
     `waiting` is masked and not merged yet: whole lines that wait for their turn, and the beginning of a line
-    since the time `since`. `in_turn` counts the lines that have ended and have a turn.
+    since the time `since`. `in_turn` counts the lines that have ended and have a turn. `fed` is when
+    the stream last had output (monotonic clock).
     """
 
     def __init__(self, masker: Masker, file: LogFile, console: Console, together: LinesInTurn) -> None:
@@ -40,12 +41,14 @@ class UserLog:
         self.waiting = b""
         self.since = 0.0
         self.in_turn = 0
+        self.fed = 0.0
         self.is_over = False
         together.streams.append(self)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         self.is_over = False
+        self.fed = time.monotonic()
         self._write(self._masker.feed(data))
 
     def idle(self) -> bool:

@@ -15,7 +15,7 @@ from pai_runtime.task.layout import RECORD, RECORD_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from pai_runtime.task.analysis import Analysis
@@ -35,6 +35,7 @@ _SOLUTION_BYTES = 700
 _TRIGGER_BYTES = 200
 _MATCH_BYTES = 2048
 _GPU_BYTES = 200
+_NOTES_BYTES = 500
 _NAME_BYTES = 120
 _LEAST_FOR_LOGS = 60
 
@@ -48,21 +49,23 @@ _NOT_YAML = dict.fromkeys(
 """Characters that not every YAML reader accepts, even escaped."""
 
 
-def exit_record(
+def exit_record(  # noqa: PLR0913 - by their names
     result: Result,
     failures: tuple[CallbackFailure, ...] = (),
     tails: tuple[str, str] = ("", ""),
     mask: Callable[[str], str] = str,
     lost: int = 0,
+    *,
     usage: Mapping[str, Any] | None = None,
     preemption: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the exit record of a task as YAML, of at most `MOST_BYTES`.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
     last lines of the user's and of the runtime's log, if the task did not end well. `lost` is the number of
     failed callbacks of which nothing more is known. `usage` is what the task has used, and what it requests,
-    `preemption` what came of saving its work.
+    `preemption` what came of saving its work. `notes` are what people were told meanwhile, as far as it fits.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
@@ -84,6 +87,7 @@ def exit_record(
         record["callbackFailureCount"] = len(failures) + lost
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
+    record |= _noted(notes)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
         if failure.cut_short:
@@ -95,6 +99,18 @@ def exit_record(
     if result.outcome != "ok":
         record["errorLogs"] = _fit(record, tails)
     return _to_yaml(record).decode()
+
+
+def _noted(notes: Sequence[str]) -> dict[str, Any]:
+    kept: list[str] = []
+    left = _NOTES_BYTES
+    for note in notes:
+        text = _first(note, left)
+        left -= _size(text) + len('"", ')
+        if not text or left < 0:
+            break
+        kept.append(text)
+    return {"notes": kept} if kept else {}
 
 
 def noted(record: Mapping[str, Any], note: str) -> str:

@@ -117,6 +117,10 @@ class Service:
     `address` is where users find it once it is ready; variables of its environment are expanded, as in
     ``http://$PAI_CONTAINER_HOST_IP:6006``. When the task has ended on its own, and its exit callbacks are
     done, the service and the task continue for `linger` seconds, unless the task is told to stop.
+
+    With `when_silent` it is started once the user's command has written nothing for so many seconds, and
+    not before. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
+    and kept in its exit record.
     """
 
     name: str
@@ -127,6 +131,9 @@ class Service:
     required: bool = False
     address: str | None = None
     linger: float = 0
+    when_silent: float = 0
+
+    __omitted__ = ("when_silent",)
 
 
 @record(frozen=True)

@@ -14,6 +14,9 @@ EXPLAINED = "[ERROR] exit code "
 PRINTED = "[INFO] output of "
 """The beginning of a line that says what printed the lines after it."""
 
+NOTE = "[NOTE] "
+"""The beginning of a line that a service prints for people to see at once, and in the exit record."""
+
 _MARK = "] [openpai-runtime] "
 
 

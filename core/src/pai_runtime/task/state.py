@@ -56,9 +56,18 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
         "heldUntil": None,
     }
     if kind == "supervisorStarted":
-        return {**base, "release": None, "pid": event["pid"], "addresses": {}, "failedServices": {}}
+        return {
+            **base,
+            "release": None,
+            "pid": event["pid"],
+            "addresses": {},
+            "failedServices": {},
+            "notes": [],
+        }
     if kind in ("serviceReady", "serviceFailed"):
         return {**state, **_services_after(state, event)}
+    if kind == "noted":
+        return {**state, "notes": [*state["notes"], event["note"]]}
     if kind == "stopping":
         return {**state, "since": now, "stopping": event["signal"]}
     if kind == "stepStarted":

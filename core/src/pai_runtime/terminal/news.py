@@ -20,10 +20,10 @@ _MOST_TOLD = 1000
 
 
 class Announcements:
-    """Announcements, each made once: services that are found or failed, and tasks kept after their end.
+    """Announcements, each made once: services found or failed, notes, and tasks kept after their end.
 
-    A service that fails in several tasks for the same reason is announced for the first of them; the summary
-    of the run names all.
+    A service that fails in several tasks for the same reason, or a note of several tasks, is announced for
+    the first of them; the summary of the run names all.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -43,6 +43,8 @@ class Announcements:
         yield from ((text, text) for text in served_lines(task, progress))
         for name, why in progress.failed_services.items() if progress is not None else ():
             yield f"{name} {_said(why)}", failed_service(self._reader, [task.name], name, why)
+        for note in progress.notes if progress is not None else ():
+            yield _said(note), f"{task.name}: {note}"
         if text := kept(self._reader, task, progress):
             yield text, text
 

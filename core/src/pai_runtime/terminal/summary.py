@@ -53,7 +53,18 @@ def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
         yield f"  restarted: {some(restarted)}"
+    yield from _notes(summary)
     yield from _services(reader, summary.services)
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    tasks: dict[str, list[str]] = {}
+    for task, note in summary.notes:
+        tasks.setdefault(note, []).append(task.name)
+    for note, named in list(tasks.items())[:_MOST_NAMED]:
+        yield f"  note of {some(named)}: {_line(note)}"
+    if len(tasks) > _MOST_NAMED:
+        yield f"  {counted(len(tasks) - _MOST_NAMED, 'more note', 'more notes')}"
 
 
 def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:

@@ -16,6 +16,7 @@ _PATIENCE = 2
 _OPENS = ("open", "openat", "connect")
 _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
 _SLEEPS = ("nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
 _COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
 
 
@@ -48,10 +49,11 @@ class Silence:
     """How long nothing has moved: no output, no process that starts or ends, no I/O beyond noise.
 
     `after` is for how many seconds that is no matter; of a task that was silent for longer before, and went
-    on, it takes twice as long as then.
+    on, it takes twice as long as then. `before` is how long its output was silent before the first sample.
     """
 
     after: float
+    before: float = 0
     since: Sample | None = None
     last: Sample | None = None
     longest: float = field(default=0)
@@ -68,8 +70,8 @@ class Silence:
             and sample.io - before.io <= _NOISE * (sample.time - before.time)
         )
         if not quiet:
-            self.longest = max(self.longest, before.time - self.since.time)
-            self.since = sample
+            self.longest = max(self.longest, self.before + before.time - self.since.time)
+            self.since, self.before = sample, 0
         return not quiet
 
     @property
@@ -80,7 +82,7 @@ class Silence:
     @property
     def is_long(self) -> bool:
         """Whether it is longer than it may be."""
-        return self.seconds >= max(self.after, _PATIENCE * self.longest)
+        return self.before + self.seconds >= max(self.after, _PATIENCE * self.longest)
 
     @property
     def is_idle(self) -> bool:
@@ -90,14 +92,16 @@ class Silence:
         return self.last.cpu - self.since.cpu <= _IDLE * max(self.seconds, 1)
 
 
-def stuck(looks: Sequence[Look], has_listener: Callable[[int], bool]) -> list[Look]:
+def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
     """Return the processes that wait for what people do not wait for that long.
 
-    A server waits for connections, a shell for its children, and a program that sleeps for the time; who
-    waits for a lock, or for data, is not stuck if it also listens, unless it is in a collective operation.
-    Those that wait for other tasks come last.
+    A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
+    waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
+    a worker without work does; unless it is in a collective operation. Those that wait for other tasks come
+    last.
     """
-    return sorted((look for look in looks if _is_stuck(look, has_listener)), key=in_collective)
+    resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
+    return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=in_collective)
 
 
 def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
@@ -120,19 +124,19 @@ def in_collective(look: Look) -> bool:
     )
 
 
-def _is_stuck(look: Look, has_listener: Callable[[int], bool]) -> bool:
+def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bool]) -> bool:
     process = look.process
     if process.is_stopped or process.state == "D" or in_collective(look):
         return True
     if look.waits_for_children:
         return False
     if process.call in OF_A_FILE and (is_named(process.file) or process.file.startswith("socket:")):
-        return is_named(process.file) or not has_listener(process.pid)
+        return is_named(process.file) or not may_wait(process.pid)
     if process.call in _OPENS:
         return True
     if process.call in _SLEEPS:
         return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
-    return process.call in _WAITS_FOR_OTHERS and not has_listener(process.pid)
+    return process.call in _WAITS_FOR_OTHERS and process.parent not in resting and not may_wait(process.pid)
 
 
 def below(processes: Sequence[Process], root: int) -> list[Process]:

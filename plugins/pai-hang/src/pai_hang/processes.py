@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MOST_BYTES = 1 << 16
+_MOST_THREADS = 500
+_SLEEPS = ("nanosleep", "clock_nanosleep")
 
 _NUMBERS = {
     "x86_64": {
@@ -77,6 +79,11 @@ def tree(root: int) -> list[Process]:
     return found
 
 
+def may_wait(pid: int) -> bool:
+    """Return whether a process may wait for as long as it likes: it listens, or a thread of it sleeps."""
+    return has_listener(pid) or any(_call(f"{pid}/task/{thread}")[0] in _SLEEPS for thread in _threads(pid))
+
+
 def has_listener(pid: int) -> bool:
     """Return whether a process has a TCP socket that listens."""
     sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
@@ -109,23 +116,30 @@ def _all() -> Iterator[tuple[int, str, list[str]]]:
 
 def _process(pid: int, name: str, fields: list[str]) -> Process:
     cpu = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    call, file = _call(pid)
+    call, file = _call(str(pid))
     wait = _text(f"/proc/{pid}/wchan").removeprefix("0")
     call = call or next((name for part, name in _BY_KERNEL_FUNCTION.items() if part in wait), "")
     return Process(pid, int(fields[1]), name, fields[0], cpu, _io(pid), call, file, wait)
 
 
-def _call(pid: int) -> tuple[str, str]:
-    words = _text(f"/proc/{pid}/syscall").split()
+def _call(place: str) -> tuple[str, str]:
+    words = _text(f"/proc/{place}/syscall").split()
     if len(words) < 2 or not words[0].isdecimal():  # noqa: PLR2004 - its number and an argument
         return "", ""
     name = _NAMES.get(int(words[0]), f"system call {words[0]}")
     if name not in OF_A_FILE:
         return name, ""
     try:
-        return name, os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")  # noqa: PTH115 - may be no path
+        return name, os.readlink(f"/proc/{place}/fd/{int(words[1], 16)}")  # noqa: PTH115 - may be no path
     except OSError:
         return name, ""
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - as above
+    except OSError:
+        return []
 
 
 def _io(pid: int) -> int | None:

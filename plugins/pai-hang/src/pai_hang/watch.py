@@ -1,7 +1,7 @@
-"""``python -m pai_hang.watch SECONDS THEN LOG``: watch the command of the task that this is a service of.
+"""``python -m pai_hang.watch SECONDS SILENT THEN LOG``: watch the command of the task that has this service.
 
-It is started by the task's supervisor, whose other children are the command and other services. What it finds
-it prints, and so it is in ``runtime.log``.
+It is started by the task's supervisor, whose other children are the command and other services, once the
+command has been `SILENT` seconds without output. What it finds it prints, and so it is in ``runtime.log``.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from pai_hang import HANGS, stacks
 from pai_hang.judging import Sample, Silence, below, in_collective, stand_still, stuck
 from pai_hang.places import Look, where
-from pai_hang.processes import Process, has_listener, tree
+from pai_hang.processes import Process, may_wait, tree
 
 FOREVER = float("inf")
 
@@ -29,15 +29,17 @@ _LOOKS = 3
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
 _MOST_LINES = 30
+_NOTE = "[NOTE] "
+"""What makes a line one that people see at once."""
 _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 """Variables of services and steps."""
 
 
 def main() -> None:
     """Watch until this process is ended."""
-    after, then, log = float(sys.argv[1]), sys.argv[2], sys.argv[3]
+    after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    command, silence = None, Silence(after)
+    command, silence = None, Silence(after, silent)
     found: list[Look] = []
     end_at = FOREVER
     while os.getppid() == supervisor:
@@ -52,10 +54,10 @@ def main() -> None:
         if silence.is_long and not found:
             found = _found(processes, silence, interval)
             if found:
-                say(report(found, silence.seconds))
+                say(report(found, silence.before + silence.seconds))
                 end_at = time.monotonic() + (after * _FOR_OTHERS if in_collective(found[0]) else 0)
             else:
-                silence.since = silence.last  # it only waits, or computes: look again after as long
+                silence.since, silence.before = silence.last, 0  # it only waits, or computes: look again
         if then == "fail" and time.monotonic() >= end_at:
             say([f"{HANGS}{where(found[0])}"])
             _end(supervisor, command)
@@ -63,7 +65,8 @@ def main() -> None:
 
 def report(found: Sequence[Look], seconds: float) -> list[str]:
     """Return what people are told about processes that are stuck."""
-    lines = [f"[WARNING] nothing has moved in the task for {seconds:.0f} s, and these wait:"]
+    lines = [f"{_NOTE}seems to hang, nothing has moved for {seconds:.0f} s: it is {where(found[0])}"]
+    lines.append("[INFO] these processes of the task wait:")
     for look in found:
         lines.append(f"process {look.process.pid} ({look.process.name}) is {where(look)}")
         if look.main:
@@ -84,9 +87,9 @@ def say(lines: Iterable[str]) -> None:
 
 def _found(processes: Sequence[Process], silence: Silence, interval: float) -> list[Look]:
     if silence.is_idle:
-        before = {(look.process.pid, where(look)) for look in stuck(_look(processes), has_listener)}
+        before = {(look.process.pid, where(look)) for look in stuck(_look(processes), may_wait)}
         time.sleep(interval)
-        again = stuck(_look(below(tree(os.getppid()), processes[0].pid)), has_listener)
+        again = stuck(_look(below(tree(os.getppid()), processes[0].pid)), may_wait)
         return [look for look in again if (look.process.pid, where(look)) in before]
     looks = []
     for _ in range(_LOOKS):

@@ -1,0 +1,42 @@
+"""What a service prints for people to see at once, and in the exit record."""
+
+from __future__ import annotations
+
+from pai_runtime.task.runtime_log import NOTE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pai_runtime.supervisor.logs import RuntimeLog
+
+_MARK = NOTE.encode()
+_LONGEST = 1000
+"""Bytes of a line that are looked at."""
+
+
+class Noted:
+    """A stream into ``runtime.log``; `note` is called with the text of each line that begins with `NOTE`."""
+
+    def __init__(self, stream: RuntimeLog, note: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._note = note
+        self._line = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self._stream.feed(data)
+        first, *others = data.split(b"\n")
+        self._line = (self._line + first[:_LONGEST])[:_LONGEST]
+        for begun in others:
+            if self._line.startswith(_MARK):
+                self._note(self._line[len(_MARK) :].decode("utf-8", "replace"))
+            self._line = begun[:_LONGEST]
+
+    def idle(self) -> bool:
+        """Handle a pause in the stream."""
+        return self._stream.idle()
+
+    def flush(self) -> None:
+        """Handle the end of the stream."""
+        self._stream.flush()
