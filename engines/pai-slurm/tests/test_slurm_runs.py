@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -192,10 +191,6 @@ def _kill_controller(slurm: SlurmCluster, _job: str) -> None:
     slurm.controller.wait()
 
 
-def _freeze_controller(slurm: SlurmCluster, _job: str) -> None:
-    slurm.controller.send_signal(signal.SIGSTOP)
-
-
 def _kill_nodes(slurm: SlurmCluster, _job: str) -> None:
     for name in ("n1", "n2"):
         slurm.kill_node(name)
@@ -211,13 +206,12 @@ def _requeue(slurm: SlurmCluster, job: str) -> None:
 
 def _as_before(slurm: SlurmCluster, job: str) -> None:
     if slurm.controller.poll() is None:
-        slurm.controller.send_signal(signal.SIGCONT)
         slurm.call("scontrol", "resume", job)
     else:
         slurm.restart_controller()
 
 
-@pytest.mark.parametrize("fault", [_kill_controller, _freeze_controller, _kill_nodes, _suspend, _requeue])
+@pytest.mark.parametrize("fault", [_kill_controller, _kill_nodes, _suspend, _requeue])
 def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
     here: Path, slurm: SlurmCluster, fault: Callable[[SlurmCluster, str], None]
 ) -> None:
