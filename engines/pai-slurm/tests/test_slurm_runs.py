@@ -73,7 +73,10 @@ def test_two_roles_run_in_one_job_with_their_own_gpus_and_know_each_other(
     here: Path, slurm: SlurmCluster
 ) -> None:
     said = "echo $PAI_HOST_IP_ps_0 gpus=$CUDA_VISIBLE_DEVICES step=${SLURM_STEP_ID:+yes}"
-    roles = {"ps": role(said), "worker": role(said, cpu=2, gpu=1, instances=2)}
+    seen = f'touch "{here}/seen-$PAI_CURRENT_TASK_ROLE_NAME-$PAI_TASK_INDEX"'
+    together = f"until [ $(ls {here}/seen-* | wc -l) = 3 ]; do sleep 0.1; done"  # one that ends, ends the job
+    commands = (said, seen, together)
+    roles = {"ps": role(*commands), "worker": role(*commands, cpu=2, gpu=1, instances=2)}
     ended = run(here, job(name="two", taskRoles=roles))
     assert ended.returncode == 0, ended.stderr
     texts = {task: content(log(here, "two-1", task)).decode() for task in ("ps/0", "worker/0", "worker/1")}
