@@ -1,11 +1,12 @@
 """Podman with a storage of its own, and an image of busybox in it, for tests that run containers."""
 
 import io
+import json
 import os
 import resource
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,12 @@ _MOST_PROCESSES: Final = 32768
 """What Podman itself lowers the limit to, and so cannot raise it above without a capability."""
 
 
-def podman_environment(folder: Path) -> dict[str, str]:
-    """The variables by which Podman keeps all in a folder, and asks for no limit that it may not have."""
-    storage, containers = folder / "storage.conf", folder / "containers.conf"
+def podman_environment(folder: Path, volumes: Sequence[str] = ()) -> dict[str, str]:
+    """The variables by which Podman keeps all in a folder, and asks for no limit that it may not have.
+
+    Each container has the `volumes`, as ``--volume`` gives them.
+    """
+    storage, containers = folder / "storage.conf", folder / f"containers-{len(volumes)}.conf"
     if not containers.exists():
         roots = f'runroot = "{folder}/run"\ngraphroot = "{folder}/graph"\n'
         storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}')
@@ -29,9 +33,8 @@ def podman_environment(folder: Path) -> dict[str, str]:
         processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], _MOST_PROCESSES)
         limits = f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]'
         # runc also runs where cgroups of both versions are mounted.
-        containers.write_text(
-            f'[containers]\n{limits}\n[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
-        )
+        engine = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
+        containers.write_text(f"[containers]\n{limits}\nvolumes = {json.dumps(volumes)}\n{engine}")
     return {"CONTAINERS_CONF": str(containers), "CONTAINERS_STORAGE_CONF": str(storage)}
 
 

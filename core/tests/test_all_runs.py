@@ -1,7 +1,10 @@
 """``ps --all``: a user's runs, wherever their directories are, and those on the clusters of all profiles."""
 
 import json
+import os
 import shutil
+import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ from pai_runtime.runs.noted_folders import note_folder, noted_folders
 from pai_runtime.runs.state import Run, Unreadable
 from tests.cluster_commands import Command, cluster, shown
 from tests.played_run import PlayedRun
+from tests.screen import Screen
 from tests.small_cluster import SmallCluster
-from tests.support import job, write_job
+from tests.support import PROGRAM, job, write_job
 
 __all__ = ["cluster", "shown"]
 
@@ -57,6 +61,23 @@ def test_the_runs_here_are_listed_once_whether_they_are_noted_or_not(tmp_path: P
         _, output, _ = shown("ps", "--all")
         assert [line.split()[0] for line in output.splitlines()] == ["RUN", ".pai-runs/demo-1"]
         note_folder(tmp_path / ".pai-runs/demo-1")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_terminal_shows_how_runs_in_far_directories_are_and_the_end_of_their_paths(
+    tmp_path: Path, columns: int
+) -> None:
+    PlayedRun(tmp_path / ("deep/" * 50) / "demo-1", worker=1).end("succeeded")
+    note_folder(tmp_path / ("deep/" * 50) / "demo-1")
+    with closing(Screen(columns)) as screen:
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        environment["XDG_CONFIG_HOME"] = str(tmp_path / "none")
+        argv: list[str | Path] = [PROGRAM, "ps", "--all"]
+        subprocess.run(argv, env=environment, stdout=screen.fd, check=True, timeout=60)
+        _, line, *_ = screen.everything()
+    name, job_name, state, *_ = line.split()
+    assert (name[0], name[-12:], job_name, state) == ("…", "/deep/demo-1", "demo", "succeeded")
+    assert len(line) <= columns
 
 
 @pytest.mark.parametrize("off", ["/dev/null", "file"])

@@ -34,6 +34,7 @@ _ALL = LaunchOptions(
     logs="/usr/local/pai/logs/uid",
     work="/app",
     tools="/usr/local/pai/bundle/applets",
+    served_at="127.0.0.1",
     umask=0o027,
 )
 

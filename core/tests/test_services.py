@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import PlannedService, Service
 from tests.task_harness import TaskRun, plan, run_task, shell
 
@@ -137,6 +138,20 @@ def test_the_state_says_why_a_service_failed(tmp_path: Path, service: Service, k
     state = json.loads(run.stdout_log)
     assert state["failedServices"] == ({"s": known} if known else {})
     assert not (known and state["addresses"])
+
+
+@pytest.mark.parametrize(("served_at", "host"), [(None, "worker-0"), ("127.0.0.1", "127.0.0.1")])
+def test_the_address_of_a_service_is_where_people_reach_it(
+    tmp_path: Path, served_at: str | None, host: str
+) -> None:
+    service = Service(
+        "s", "touch up; sleep 1000", probe="[ -e up ]", address="http://$PAI_CURRENT_CONTAINER_IP"
+    )
+    command = "until grep -q serviceReady ../events.jsonl; do sleep 0.02; done; cat ../state.json"
+    one = replace(plan(tmp_path, command), services=(PlannedService(0, service),))
+    variables = {"PAI_CURRENT_CONTAINER_IP": "worker-0"}
+    run = run_task(one, LaunchOptions(served_at=served_at, variables=variables))
+    assert json.loads(run.stdout_log)["addresses"] == {"s": f"http://{host}"}
 
 
 def test_a_service_that_becomes_ready_later_has_not_failed(tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from tests.podman import IMAGE, OF_USER, USER, make_images, podman, podman_environment
-from tests.support import PROGRAM, callback, cli, content, exit_record, job, made_once, until, write_job
+from tests.support import PROGRAM, ROOT, callback, cli, content, exit_record, job, made_once, until, write_job
+from tests.test_documentation import blocks
 
 pytestmark = pytest.mark.needs("containers")
 
@@ -230,3 +234,47 @@ def test_options_of_local_runs_that_have_no_meaning_are_refused(containers: Path
     assert done.returncode == 2
     assert "--isolation cannot be used" in done.stderr
     assert json.loads(cli("ps", "--json").stdout) == []
+
+
+def test_the_tutorial_does_in_containers_what_it_says(
+    containers: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its image stands for one that has the Python and the TensorBoard of this machine."""
+    document = ROOT / "docs" / "tutorial.md"
+    for block in blocks(document):
+        if block.file in ("code/train.py", "job.yaml"):
+            (containers / block.file).parent.mkdir(exist_ok=True)
+            (containers / block.file).write_text(block.text, "utf-8")
+    path = containers / "job.yaml"
+    path.write_text(path.read_text("utf-8").replace("python:3.12", "localhost/cars"), "utf-8")
+    (containers / "secrets.yaml").write_text("team: s3cr3t-value\n", "utf-8")
+    (containers / "results").mkdir()
+    base = Path(sys.base_prefix)
+    places = dict.fromkeys(map(str, ("/usr/lib", "/lib", "/lib64", base / "bin", base / "lib", sys.prefix)))
+    storage = made_once(tmp_path_factory, "podman", make_images)
+    for name, value in podman_environment(storage, [f"{each}:{each}:ro" for each in places]).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "Containerfile").write_text(f"FROM {IMAGE}\nENV PATH={Path(sys.executable).parent}:/bin\n")
+    podman({}, "build", "--quiet", "--tag=localhost/cars", str(tmp_path))
+
+    told = next(block for block in blocks(document) if "run --container" in block.text)
+    well, badly, logs = (shlex.split(line)[1:] for line in told.text.splitlines())
+    done = cli(*well)
+    assert done.returncode == 0, done.stderr
+    assert (containers / "results" / "slope.txt").read_text("utf-8") == "2.68\n"
+    assert "peak of memory, and CPU time: worker/0 " in done.stderr
+    assert "s3cr3t-value" not in done.stdout + done.stderr
+    done = cli(*badly)
+    assert done.returncode == 1, done.stderr
+    assert cli(*logs).stdout == "the fit diverges\n"
+    done = cli(*well, "--set", "steps=1000000000", "--detach")
+    assert done.returncode == 0, done.stderr
+    until(lambda: cli("open", "latest", "tensorboard", "--print").returncode == 0)
+    address = cli("open", "latest", "tensorboard", "--print").stdout.strip()
+    with urlopen(address) as page:  # noqa: S310 - a URL of this machine, as the test shows
+        assert b"TensorBoard" in page.read()
+    assert cli("stop").returncode == 0
+    until(lambda: json.loads(cli("ps", "latest", "--json").stdout)["state"] == "cancelled")

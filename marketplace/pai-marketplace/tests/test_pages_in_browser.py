@@ -44,19 +44,14 @@ def chrome() -> Iterator[Chrome]:
 def browser(chrome: Chrome, tmp_path: Path) -> Iterator[MarketBrowser]:
     with RunningMarketplace(tmp_path, review=True) as market:
         for version in ("1.0", "1.1"):
-            market.publish(
-                template(version=version, usage="Say *something*."),
-                owner="team",
-                title="Digits",
-                tags=["images"],
-            )
-        market.publish(template("needing", require='["marketplace://name/team/mnist"]'))
-        market.publish(WHOLE_JOB)
-        for item in ("team/mnist", "alice/needing", "alice/hello"):
-            version = "1" if item.endswith("hello") else "1.0"
-            market.visitor("carol").post(
-                f"/items/{item}/review?version={version}", "/review", status="approved"
-            )
+            text = template(version=version, usage="Say *something*.")
+            assert market.publish(text, owner="team", title="Digits", tags=["images"]).status == 201
+        requires = "[{name: marketplace://name/team/mnist@1.0, template_variables: {words: hi}}]"
+        assert market.publish(template("needing", require=requires)).status == 201
+        assert market.publish(WHOLE_JOB).status == 201
+        for item in ("team/mnist/versions/1.0", "alice/needing/versions/1.0", "alice/hello/versions/1"):
+            decided = market.call("PUT", f"/v1/items/{item}/review", {"status": "approved"}, "carol")
+            assert decided.status == 200
         chrome.delete_all_cookies()
         yield MarketBrowser(chrome, market)
 

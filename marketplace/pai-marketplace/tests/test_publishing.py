@@ -147,6 +147,31 @@ def test_a_name_is_not_given_again(session: Session) -> None:
         publish(session, definition(version="2.0"))
 
 
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("hand digits", 1),
+        ("andwrit", 1),
+        ("HANDWRITTEN", 1),
+        ("straße", 1),
+        ("数字", 1),
+        ("数字集", 1),
+        ("a", 1),
+        ("100%", 1),
+        ("100_", 0),
+        ('"digits', 1),
+        ("digits OR nothing", 0),
+        ("digit*", 0),
+        ("old", 0),
+    ],
+)
+def test_words_are_found_anywhere_in_the_texts_of_an_item(session: Session, words: str, count: int) -> None:
+    item = publish(session, definition(), about=About(title="old title")).item
+    publishing.edit(session, ALICE, item, About(title='Handwritten "digits" of STRASSE, 100% 数字集合'))
+    found = items.search(session, BOB, items.Search(words=words)).items
+    assert [each.name for each in found] == count * ["mnist"]
+
+
 def test_what_requires_what(session: Session) -> None:
     base = publish(session, definition("base")).item
     other = publish(session, definition(more="require: [base, 'marketplace://data/alice/base@1.0']\n"))

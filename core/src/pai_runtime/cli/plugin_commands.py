@@ -31,6 +31,7 @@ DISTRIBUTIONS: Final = {
     "init": "pai-pod",
     "lock": "pai-definitions",
     "marketplace": "pai-definitions",
+    "new": "pai-authoring",
     "open": "pai-runs",
     "plugins new": "pai-plugin-kit",
     "report": "pai-report",

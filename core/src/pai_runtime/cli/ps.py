@@ -11,6 +11,7 @@ from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.cli.given_run import NotThere, engine_for, find_run, not_readable
+from pai_runtime.document.printable import printable
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.names import RUNS, NoSuchRun
 from pai_runtime.runs.provenance import settings
@@ -24,7 +25,7 @@ from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.task_table import task_table
-from pai_runtime.terminal.text import wrapped
+from pai_runtime.terminal.text import ending, wrapped
 from pai_runtime.terminal.times import elapsed, moment
 from pai_runtime.terminal.usage import usage_lines
 from pai_runtime.terminal.words import (
@@ -38,6 +39,8 @@ from pai_runtime.terminal.words import (
 
 _TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
 _WATCH_EVERY = 1.0
+_OF_NAMES = 3
+"""Maximum share of a terminal's width, as a divisor, that the names of runs take, which may be long paths."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +199,8 @@ def _table(runs: Sequence[FoundRun], width: int | None, *, with_places: bool = F
     changes = ["SET", *(_set(found) for found in runs)]
     if any(changes[1:]):
         rows = [(*row, change) for row, change in zip(rows, changes, strict=True)]
+    if width is not None:
+        rows = [(ending(printable(row[0]), width // _OF_NAMES), *row[1:]) for row in rows]
     return table(rows, width)
 
 

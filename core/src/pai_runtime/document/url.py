@@ -15,7 +15,8 @@ def split_url(text: str) -> SplitResult | None:
     """Split an http or https URL; None if it is not a valid one."""
     try:
         url = urlsplit(text)
-        usable = url.scheme in PORTS and url.hostname and url.port != 0
+        # Brackets are left in a host only where Python 3.10 takes what is no address for one.
+        usable = url.scheme in PORTS and url.hostname and url.port != 0 and not {*"[]"} & {*url.hostname}
     except ValueError:
         return None
     # What is not ASCII, and blanks, would break the first line of a request; a backslash is read in two ways.

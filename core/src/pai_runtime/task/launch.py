@@ -76,6 +76,8 @@ class LaunchOptions:
     """The working directory of the command; None: ``work`` in the task's folder."""
     tools: str | None = None
     """A directory with a shell and the usual programs, for images without."""
+    served_at: str | None = None
+    """The host at which people reach the services of the task; None: the task's own."""
     umask: int | None = None
     """The umask of the task's processes; None: the supervisor's own."""
 

@@ -57,6 +57,15 @@ def shortened(text: str, columns: int) -> str:
     return text if columns_of(text) <= columns else f"{cut(text, columns - 1)}…"
 
 
+def ending(text: str, columns: int) -> str:
+    """Cut a printable text to a number of terminal columns, at least one; its start says if it was longer."""
+    if columns_of(text) <= columns:
+        return text
+    while columns_of(text) >= columns:
+        text = text[1:]
+    return f"…{text}"
+
+
 def message(lines: Iterable[str], columns: int | None = None) -> list[str]:
     """Return lines, at least one, as one message of the runtime, wrapped at `columns` if given."""
     first, *rest = map(printable, lines)

@@ -11,6 +11,8 @@ from pai_container.client import Client
 from pai_pod.engine import RUNTIME_DIR, paths
 from pai_runtime.engine.local import SHARED
 
+PUBLISHED_AT: Final = "127.0.0.1"
+"""The host of this machine at which ports of containers can be reached."""
 _OF_PODMAN: Final = ("--http-proxy=false",)
 """What only Podman needs to be told: by itself it passes on proxies, which may have a password."""
 
@@ -92,7 +94,7 @@ def _options(client: Client, container: Container) -> Iterator[str]:
     for device in container.devices:
         yield f"--device={device}"
     for port in container.ports:
-        yield f"--publish=127.0.0.1:{port}:{port}"
+        yield f"--publish={PUBLISHED_AT}:{port}:{port}"
     yield f"--env={RUNTIME_DIR}={container.folder}"
     own = Mount(container.folder, container.folder)
     # One file for all tasks of the run, by links.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pai_container.client import Client, own_environment
-from pai_container.container import Container, owner_argv, run_argv
+from pai_container.container import PUBLISHED_AT, Container, owner_argv, run_argv
 from pai_runtime.engine.local import STOP_SIGNALS, Folder, Launch, LaunchOptions, python_argv
 
 KEEPER: Final = "pai_container.keeper"
@@ -101,4 +101,4 @@ def _options(what: Launch) -> str:
     """Return the launch options for the container: with the variables, without what is this machine's."""
     given = LaunchOptions.from_argument(what.options)
     variables = {**what.environment, **given.variables}
-    return LaunchOptions(timeout=given.timeout, variables=variables).to_argument()
+    return LaunchOptions(timeout=given.timeout, variables=variables, served_at=PUBLISHED_AT).to_argument()

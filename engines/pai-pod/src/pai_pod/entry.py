@@ -130,6 +130,7 @@ def _on_this_machine(options: LaunchOptions, given: str) -> LaunchOptions:
         options,
         timeout=own.timeout,
         variables=own.variables,
+        served_at=own.served_at,
         termination_log=None,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy import ColumnElement, String, and_, func, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pai_marketplace import rights
@@ -19,6 +19,10 @@ _ORDERS: Final[Mapping[str, tuple[ColumnElement[Any] | InstrumentedAttribute[str
     "name": (Item.name, Item.owner),
 }
 _MOST_PENDING = 100
+_MOST_WORDS = 20
+_TRIGRAM = 3
+"""Characters of the parts by which SQLite's index knows texts; it finds no shorter word."""
+_OF_TEXTS = text("SELECT item_id FROM item_texts WHERE item_texts MATCH :phrases").columns(item_id=String)
 ORDERS = tuple(_ORDERS)
 """By what a search may be sorted; the first is the default."""
 
@@ -64,7 +68,7 @@ class Requires:
 
 def search(session: Session, viewer: Viewer, wanted: Search) -> Found:
     """Return what a viewer finds, the most used first unless another order is asked for."""
-    conditions = [rights.visible(viewer), *_conditions(wanted)]
+    conditions = [rights.visible(viewer), *_has_words(session, wanted.words), *_conditions(wanted)]
     order = _ORDERS.get(wanted.order, _ORDERS["uses"])
     # One pass over the texts both counts and sorts, and what is sorted are not whole rows.
     matches = select(Item.id, func.count().over()).where(*conditions).order_by(*order)
@@ -138,7 +142,7 @@ def newest(session: Session, viewer: Viewer, of: Sequence[Item]) -> Mapping[str,
             .join(Item, and_(Item.id == Version.item_id, Item.latest == Version.version))
             .where(Item.id.in_([each.id for each in some]))
         )
-        found.update({each.item_id: (each, text) for each, text in session.execute(query)})
+        found.update({each.item_id: (each, content) for each, content in session.execute(query)})
         for item in some:
             if not item.latest:
                 only = version(session, viewer, item)
@@ -197,7 +201,7 @@ def labels(session: Session, viewer: Viewer, kind: str) -> Sequence[tuple[str, i
         .group_by(Label.text)
         .order_by(func.count().desc(), Label.text)
     )
-    return [(text, count) for text, count in session.execute(query)]
+    return [(label, count) for label, count in session.execute(query)]
 
 
 def types(session: Session, viewer: Viewer) -> Sequence[tuple[str, int]]:
@@ -213,9 +217,19 @@ def audit(session: Session, viewer: Viewer, item: str = "", limit: int = 200) ->
     return session.scalars(query.where(Audit.item == item) if item else query).all()
 
 
+def _has_words(session: Session, words: str) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions that all these words are somewhere in the texts of an item."""
+    wanted = words.casefold().split()[:_MOST_WORDS]
+    if session.get_bind().dialect.name == "sqlite":
+        phrases = ['"' + each.replace('"', '""') + '"' for each in wanted if len(each) >= _TRIGRAM]
+        if phrases:
+            yield Item.id.in_(_OF_TEXTS.bindparams(phrases=" ".join(phrases)))
+        wanted = [each for each in wanted if len(each) < _TRIGRAM]
+    for each in wanted:  # PostgreSQL's index is used for these
+        yield Item.search_text.contains(each, autoescape=True)
+
+
 def _conditions(wanted: Search) -> Iterator[ColumnElement[bool]]:
-    for word in wanted.words.casefold().split()[:20]:
-        yield Item.search_text.contains(word, autoescape=True)
     if wanted.type:
         yield Item.type == wanted.type
     if wanted.owner:

@@ -126,7 +126,6 @@ class Provider:
         """Return what an ID token says, after all checks of OpenID Connect Core, 3.1.3.7."""
         keys = KeySet(list(_keys(_object("GET", self._endpoint("jwks_uri")))))
         expected = jwt.JWTClaimsRegistry(
-            now=lambda: int(time.time()),
             leeway=_LEEWAY,
             iss={"essential": True, "value": self._settings.issuer},
             aud={"essential": True, "value": self._settings.client_id},
