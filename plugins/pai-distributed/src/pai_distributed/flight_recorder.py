@@ -34,10 +34,6 @@ class Operation:
     is_complete: bool
     place: str
 
-    def is_as(self, other: "Operation") -> bool:
-        """Return whether two ranks mean the same operation."""
-        return (self.name, self.sizes) == (other.name, other.sizes)
-
 
 Recording = Mapping[str, Mapping[int, Operation]]
 """The operations of one rank, by process group and their number in it."""
@@ -88,7 +84,7 @@ def findings(recordings: Mapping[int, Recording]) -> Iterator[str]:
         yield from _different(group, ranks) or _behind(group, ranks) or _waiting(group, ranks)
 
 
-class _PlainData(pickle._Unpickler):  # type: ignore[name-defined,misc] # noqa: SLF001
+class _PlainData(pickle._Unpickler):  # noqa: SLF001
     """An unpickler that knows no class: in Python, as that in C takes the memory of any index of its memo."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -114,13 +110,12 @@ def _different(group: str, ranks: Mapping[int, Mapping[int, Operation]]) -> list
     """Return the first operation that is another one in some ranks."""
     common = set.intersection(*(set(operations) for operations in ranks.values()))
     for number in sorted(common):
-        kinds: list[list[int]] = []
+        kinds: dict[tuple[str, str], list[int]] = {}
         for rank, operations in ranks.items():
-            alike = [kind for kind in kinds if ranks[kind[0]][number].is_as(operations[number])]
-            (alike[0] if alike else kinds.append([]) or kinds[-1]).append(rank)
+            kinds.setdefault((operations[number].name, operations[number].sizes), []).append(rank)
         if len(kinds) > 1:
-            kinds.sort(key=len, reverse=True)
-            parts = [f"{_named(kind)} entered {_shown(ranks[kind[0]][number])}" for kind in kinds]
+            fullest = sorted(kinds.values(), key=len, reverse=True)
+            parts = [f"{_named(kind)} entered {_shown(ranks[kind[0]][number])}" for kind in fullest]
             return [f"operation {number} of {group} is not the same for all: {', '.join(parts)}"]
     return []
 
