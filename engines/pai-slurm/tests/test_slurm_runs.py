@@ -117,6 +117,11 @@ def test_a_run_is_stopped_with_its_exit_callbacks(here: Path) -> None:
     until(lambda: state(name) == "cancelled")
     assert content(log(here, name)).startswith(b"up\ntold\n")
     assert b"bye" in content(log(here, name).parents[1] / "runtime.log")
+    told = json.loads(cli("report", name, *ON, "--json").stdout)["tasks"][0]["spans"]
+    assert [each["kind"] for each in told if each["kind"] not in ("waiting", "note")] == [
+        "command",
+        "taskExits",
+    ]
     assert cli("rm", name, *ON).returncode == 0
     assert not (here / "runs" / name).exists()
 

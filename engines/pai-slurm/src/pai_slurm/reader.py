@@ -15,6 +15,7 @@ from pai_runtime.engine import (
     CannotRemove,
     ClusterError,
     LogReader,
+    Plan,
     Progress,
     Run,
     RunReader,
@@ -155,6 +156,14 @@ class SlurmRunReader(RunReader):
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the variables of a task."""
         return self._inside.variables(task)
+
+    def plan(self, task: RunTask) -> Plan | None:
+        """Return the plan of a task; None if it is not kept, or is invalid."""
+        return self._inside.plan(task)
+
+    def events(self, task: RunTask, attempt: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the events of an attempt of a task, oldest first; empty if they are not kept."""
+        return self._inside.events(task, attempt)
 
     def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:
         """Yield a file or directory in the working directory of a task."""
