@@ -36,16 +36,19 @@ class SlurmCluster:
         self._munged = self._start("munged", "--foreground", "--force", *_munge(folder))
         _wait((folder / "munge.socket").exists)
         self.controller = self._start("slurmctld", "-D", "-f", str(self.config))
-        self._nodes = [
-            self._start("slurmd", "-D", "-N", f"n{each}", "-f", str(self.config))
-            for each in range(1, nodes + 1)
-        ]
+        self._nodes = {f"n{number}": self._start_node(f"n{number}") for number in range(1, nodes + 1)}
         _wait(lambda: self.call("sinfo", "--noheader", "--format=%T").split() == ["idle"])
 
     def restart_controller(self) -> None:
         """Start the controller again, with the state that it had, and wait until it answers."""
         self.controller = self._start("slurmctld", "-D", "-f", str(self.config))
         _wait(lambda: self.call("sinfo", "--noheader", "--format=%T") != "")
+
+    def kill_node(self, name: str) -> None:
+        """Kill the daemon of a node and start it again; its jobs go on."""
+        self._nodes[name].kill()
+        self._nodes[name].wait()
+        self._nodes[name] = self._start_node(name)
 
     def call(self, *argv: str) -> str:
         """Run a command of Slurm, and return its output; empty if it fails."""
@@ -61,8 +64,11 @@ class SlurmCluster:
         """End all jobs, then all daemons: a node without its controller takes long to end."""
         self.call("scancel", "--signal=KILL", "--full", f"--user={getpass.getuser()}")
         self.call("scancel", f"--user={getpass.getuser()}")
-        _end(self._nodes)
+        _end([*self._nodes.values()])
         _end([self.controller, self._munged])
+
+    def _start_node(self, name: str) -> "subprocess.Popen[bytes]":
+        return self._start("slurmd", "-D", "-N", name, "-f", str(self.config))
 
     def _start(self, *argv: str) -> "subprocess.Popen[bytes]":
         with (self._folder / f"{argv[0]}.log").open("ab") as log:

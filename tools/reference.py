@@ -14,19 +14,24 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
+from pai_container.engine import ContainerEngine
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
+from pai_kubernetes.cluster import KubernetesCluster
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.cli.plugin_commands import add_plugin_command
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
+from pai_runtime.engines.interface import Engine
+from pai_runtime.engines.local.machine import LocalEngine
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
@@ -38,6 +43,8 @@ from pai_runtime.plugin import API_VERSION, job_format
 from pai_runtime.task import exit_codes as own_exit_codes
 from pai_runtime.task.names import framework_name
 from pai_runtime.task.vocabulary import Outcome, Phase
+from pai_slurm.allocation_engine import AllocationEngine
+from pai_slurm.cluster import SlurmCluster
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -63,6 +70,14 @@ the failure. With `extras.retryOn: always`, both retry all failures.
 
 OpenPAI decides by its own exit spec. What that does not list, or no rule explains, is
 [255 there](runtime-image.md#exit-codes-on-openpai)."""
+
+ENGINES: Final[Mapping[str, type[Engine]]] = {
+    "this machine": LocalEngine,
+    "containers": ContainerEngine,
+    "Kubernetes": KubernetesCluster,
+    "Slurm": SlurmCluster,
+    "an allocation of Slurm": AllocationEngine,
+}
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -278,6 +293,7 @@ def _lines() -> Iterator[str]:
     sections: dict[str, Iterable[str]] = {
         "Command line": _command_line(),
         "Exit codes": _exit_codes(),
+        "Engines": _engines(),
         "Environment variables": _environment(),
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
         **{f"Plugin {each.id.removeprefix(PLUGIN_PREFIX)}": _plugin(each) for each in _own_plugins()},
@@ -391,6 +407,26 @@ def _constants(module: ModuleType, name: re.Pattern[str]) -> Iterator[tuple[int,
                 ast.Expr(ast.Constant(str(text))),
             ) if name.fullmatch(id):
                 yield value, text
+
+
+def _engines() -> Iterator[str]:
+    yield "What some engines can do and others cannot, as each declares it; all else is the same everywhere."
+    yield ""
+    words = sorted({word for engine in ENGINES.values() for word in engine.cannot})
+    own = sorted({f"--{option.name}" for engine in ENGINES.values() for option in engine.options} - {*words})
+    yield from _table(
+        ("", *ENGINES),
+        ((f"`{word}`", *map(partial(_can, word), ENGINES.values())) for word in [*own, *words]),
+    )
+
+
+def _can(word: str, engine: type[Engine]) -> str:
+    if word in engine.cannot:
+        return f"no: {engine.cannot[word]}"
+    is_option = word.startswith("--") and any(
+        word == f"--{option.name}" for each in ENGINES.values() for option in each.options
+    )
+    return "no" if is_option and word not in [f"--{option.name}" for option in engine.options] else "yes"
 
 
 def _environment() -> Iterator[str]:

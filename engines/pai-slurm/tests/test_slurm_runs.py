@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,9 @@ def run(here: Path, document: dict[str, Any], *more: str) -> "subprocess.Complet
 
 def detached(here: Path, document: dict[str, Any], *more: str) -> str:
     """The name of a run whose first task, ``worker/0``, has written ``up``."""
-    name = run(here, document, "--detach", *more).stdout.strip()
-    assert name
+    submitted = run(here, document, "--detach", *more)
+    name = submitted.stdout.strip()
+    assert name, submitted.stderr
     until(lambda: b"up\n" in content(log(here, name)))
     return name
 
@@ -72,7 +73,10 @@ def test_two_roles_run_in_one_job_with_their_own_gpus_and_know_each_other(
     here: Path, slurm: SlurmCluster
 ) -> None:
     said = "echo $PAI_HOST_IP_ps_0 gpus=$CUDA_VISIBLE_DEVICES step=${SLURM_STEP_ID:+yes}"
-    roles = {"ps": role(said), "worker": role(said, cpu=2, gpu=1, instances=2)}
+    seen = f'touch "{here}/seen-$PAI_CURRENT_TASK_ROLE_NAME-$PAI_TASK_INDEX"'
+    together = f"until [ $(ls {here}/seen-* | wc -l) = 3 ]; do sleep 0.1; done"  # one that ends, ends the job
+    commands = (said, seen, together)
+    roles = {"ps": role(*commands), "worker": role(*commands, cpu=2, gpu=1, instances=2)}
     ended = run(here, job(name="two", taskRoles=roles))
     assert ended.returncode == 0, ended.stderr
     texts = {task: content(log(here, "two-1", task)).decode() for task in ("ps/0", "worker/0", "worker/1")}
@@ -190,15 +194,53 @@ def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
     assert state(name) in ("failed", "cancelled")
 
 
-def test_a_run_goes_on_while_the_controller_is_away(here: Path, slurm: SlurmCluster) -> None:
-    name = detached(here, job(name="away", taskRoles={"worker": role("echo up", "sleep 1", "echo done")}))
+def _kill_controller(slurm: SlurmCluster, _job: str) -> None:
     slurm.controller.kill()
     slurm.controller.wait()
-    try:
-        until(lambda: b"done\n" in content(log(here, name)))
-        until(lambda: state(name) == "succeeded")
-    finally:
+
+
+def _kill_nodes(slurm: SlurmCluster, _job: str) -> None:
+    for name in ("n1", "n2"):
+        slurm.kill_node(name)
+
+
+def _suspend(slurm: SlurmCluster, job: str) -> None:
+    slurm.call("scontrol", "suspend", job)
+
+
+def _requeue(slurm: SlurmCluster, job: str) -> None:
+    slurm.call("scontrol", "requeue", job)
+
+
+def _as_before(slurm: SlurmCluster, job: str) -> None:
+    if slurm.controller.poll() is None:
+        slurm.call("scontrol", "resume", job)
+    else:
         slurm.restart_controller()
+
+
+@pytest.mark.parametrize("fault", [_kill_controller, _kill_nodes, _suspend, _requeue])
+def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
+    here: Path, slurm: SlurmCluster, fault: Callable[[SlurmCluster, str], None]
+) -> None:
+    """And nothing of it is run twice."""
+    go = here / "go"
+    os.mkfifo(go)
+    name = detached(
+        here, job(name="goes-on", taskRoles={"worker": role("echo up", f"cat {go}", "echo done")})
+    )
+    number = job_id(here, name)
+    fault(slurm, number)
+    try:
+        if fault is not _suspend:
+            go.write_text("go\n")
+            until(lambda: content(log(here, name)) == b"up\ngo\ndone\n")
+    finally:
+        _as_before(slurm, number)
+    if fault is _suspend:
+        go.write_text("go\n")
+    until(lambda: state(name) == "succeeded")
+    assert content(log(here, name)) == b"up\ngo\ndone\n"
 
 
 def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pai_distributed
+from pai_distributed import flight_recorder
 from pai_plugin_kit import conformance
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
@@ -62,7 +63,15 @@ def test_the_plugin_holds_what_its_manifest_declares() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_each_framework_finds_the_variables_that_it_reads(tell: Telling) -> None:
+def test_nothing_is_recorded_of_one_task_alone_nor_what_is_set_already_set_anew(tell: Telling) -> None:
+    assert not any(
+        name.startswith("TORCH_") for name in tell({"worker": 1}, "worker", 0, peers({"worker": 1}))
+    )
+    told = {**peers({"worker": 2}), "TORCH_FR_BUFFER_SIZE": "9"}
+    assert "TORCH_FR_BUFFER_SIZE" not in tell({"worker": 2}, "worker", 0, told)
+
+
+def test_each_framework_finds_the_variables_that_it_reads(tell: Telling, tmp_path: Path) -> None:
     instances = {"worker": 3}
     found = tell(instances, "worker", 1, peers(instances))
     config = json.loads(found.pop("TF_CONFIG"))
@@ -74,6 +83,8 @@ def test_each_framework_finds_the_variables_that_it_reads(tell: Telling) -> None
         Path(found.pop("PAI_HOSTFILE")).read_text()
         == "worker-0 slots=1\nworker-1 slots=1\nworker-2 slots=1\n"
     )
+    recorder = flight_recorder.variables(tmp_path / "distributed")
+    assert {name: found.pop(name) for name in recorder} == recorder
     assert found == {
         "MASTER_ADDR": "10.0.0.0",
         "MASTER_PORT": "15000",

@@ -1,6 +1,8 @@
 """When a task hangs, and which of its processes and which task are to blame, by what is seen of them."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from pai_hang.judging import Sample, Silence, below, stand_still, stuck
 from pai_hang.places import Look, lines, odd_ones, places, where
 from pai_hang.processes import Process
 from pai_hang.stacks import Frame, Stacks, Thread
-from pai_hang.watch import report, say
+from pai_hang.watch import report, say, silent_for
 from pai_plugin_kit import conformance
 
 test_it_keeps_the_rules_for_plugins = conformance("hang")
@@ -59,6 +61,20 @@ def test_who_was_silent_for_long_and_went_on_may_be_silent_for_twice_as_long() -
     assert (judged.longest, judged.is_long) == (30, False)
     judged.feed(Sample(91, [process()], 2))
     assert judged.is_long
+
+
+def test_a_silence_before_the_first_sample_counts_until_something_moves(tmp_path: Path) -> None:
+    judged = silence((0, process(), 1), (4, process(), 1))
+    judged.before = 6
+    assert judged.is_long
+    judged.feed(Sample(5, [process()], 2))
+    assert (judged.longest, judged.before, judged.is_long) == (10, 0, False)
+    log = tmp_path / "log"
+    assert silent_for(str(log)) == float("inf")
+    log.touch()
+    assert silent_for(str(log)) < 60
+    os.utime(log, (1, 1))
+    assert silent_for(str(log)) > 1e9
 
 
 def test_a_busy_processor_is_not_idle() -> None:

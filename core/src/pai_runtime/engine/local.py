@@ -4,6 +4,8 @@ Such an engine is a `LocalEngine` whose runs are a `NewLocalRun` at a `Site` of 
 local runs: their directories, and the commands that look at them.
 """
 
+from typing import Final
+
 from pai_runtime.document.configuration_files import user_directory
 from pai_runtime.engines.local.addresses import check_address
 from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
@@ -20,19 +22,20 @@ from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
 from pai_runtime.supervisor.recording import cannot_run
-from pai_runtime.supervisor.spawning import open_standard_streams
-from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv, python_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import LOGS, RECORD, SHARED, WORK
 from pai_runtime.task.own_process import keep_to_ourselves
-from pai_runtime.task.session_socket import listen
 from pai_runtime.task.signals import STOP_SIGNALS
+
+PIPED_SUPERVISOR: Final = "pai_runtime.supervisor.piped"
+"""The module whose ``main`` supervises a task on another machine; see there."""
 
 __all__ = [
     "LOGS",
     "OPTIONS",
+    "PIPED_SUPERVISOR",
     "RECORD",
     "SHARED",
     "STOP_SIGNALS",
@@ -59,12 +62,9 @@ __all__ = [
     "hook_argv",
     "keep_to_ourselves",
     "lack_of_devices",
-    "listen",
     "local_environment",
-    "open_standard_streams",
     "placement",
     "python_argv",
     "secrets_among",
-    "supervise",
     "user_directory",
 ]

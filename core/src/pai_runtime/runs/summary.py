@@ -7,7 +7,7 @@ from typing import Any
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.runs.usage import Usage, usage_of_tasks
+from pai_runtime.runs.usage import MOST_READ, Usage, usage_of_tasks
 from pai_runtime.task.plan import EXIT_EVENTS
 from pai_runtime.task.runtime_log import text_of
 
@@ -115,10 +115,9 @@ def _services(reader: RunReader, run: Run) -> Iterator[Service]:
 
 
 def _notes(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, str]]:
-    for task in run.tasks:
-        progress = reader.progress(task)
-        if progress is not None:
-            yield from ((task, note) for note in progress.notes)
+    for task in [each for each in run.tasks if each.over][:MOST_READ]:
+        notes = reader.exit_record(task).get("notes")
+        yield from ((task, str(note)) for note in (notes if isinstance(notes, list) else ()))
 
 
 def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:

@@ -7,8 +7,8 @@ from typing import Any
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 
-_MOST_READ = 1000
-"""Tasks of a run whose records are read for what they have used: more would take long."""
+MOST_READ = 1000
+"""Tasks of a run whose records are read for what is notable of them: more would take long."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
 
 def usage_of_tasks(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:
     """Yield the tasks of a run that have ended, with what the last attempt of each has used, if known."""
-    for task in [each for each in run.tasks if each.over][:_MOST_READ]:
+    for task in [each for each in run.tasks if each.over][:MOST_READ]:
         usage = usage_in(reader.exit_record(task))
         if usage:
             yield task, usage

@@ -19,7 +19,7 @@ from pai_runtime.engine.local import (
     placement,
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
-from pai_slurm.steps import Steps
+from pai_slurm.steps import Steps, last_words
 
 NODES: Final = "nodes.json"
 """The file with the node of each task, its address and component, in the directory of the run."""
@@ -79,6 +79,7 @@ class Allocated(Site):
             has_code=self.wanted.code is not None,
             launch=self._steps.launch,
             tell=self._steps.tell,
+            last_words=last_words,
             is_elsewhere=True,
         )
 

@@ -9,12 +9,15 @@ from typing import Final
 
 from pai_runtime.engine import Job, Problem, Problems, TaskRole
 from pai_runtime.engine.local import secrets_among
+from pai_runtime.engine.messages import Severity
 from pai_slurm.commands import Refused, call
 from pai_slurm.shapes import tasks_by_shape
 from pai_slurm.times import seconds_of
 
 _MOST_COMPONENTS: Final = 128
 _FORMAT: Final = "%P|%D|%c|%m|%G|%l"
+_NOT_NOW: Final = "Requested node configuration is not available"
+"""What a test says, too, while all nodes that would do are down; a submission is then accepted."""
 _GPUS: Final = re.compile(r"\bgpu:(?:[^:,()]+:)?(\d+)")
 
 
@@ -56,7 +59,8 @@ def check_cluster(
         try:
             call("sbatch", "--test-only", text=script)
         except Refused as error:
-            problems.add(Problem("refused", f"sbatch: {error}", job.position))
+            severity: Severity = "warning" if _NOT_NOW in str(error) else "error"
+            problems.add(Problem("refused", f"sbatch: {error}", job.position, severity=severity))
 
 
 def _is_writable(path: Path) -> bool:

@@ -43,6 +43,7 @@ _CANNOT: Final = {
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
     "--out": "the directories of runs are where the engine profile says",
     "--isolation": "tasks are steps of an allocation, which Slurm isolates as its operator has it",
+    "--env": "give the value, too, as in --env NAME=VALUE; or use secrets of the job",
     "--storage": "tasks see the file systems of the nodes as they are",
     "--storage-config": "tasks see the file systems of the nodes as they are",
 }

@@ -7,7 +7,8 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from pai_runtime.engine.local import Folder, Launch, python_argv
+from pai_runtime.engine.local import PIPED_SUPERVISOR, Folder, Launch, python_argv
+from pai_runtime.engine.messages import printable
 from pai_slurm.allocation import Place
 from pai_slurm.commands import program
 
@@ -15,7 +16,9 @@ LOG: Final = "srun.log"
 """The file with what ``srun`` says of a step, in the directory of its task."""
 
 _PIPE: Final = 65536
-_MODULE: Final = "pai_slurm.step"
+_MOST_SAID: Final = 8192
+_TELLING: Final = ("node fail", "oom", "out of memory", "cancelled at", "killed", "time limit", "preempt")
+"""Parts of lines, in small letters, by which srun tells why a step has ended."""
 _PASSED: Final = ("SLURM_CLUSTER", "SLURM_CONF", "SLURM_HET", "SLURM_JOB", "SLURM_SUBMIT", "SLURM_WORKING")
 """What begins the names of variables that ``srun`` needs; others are options of the batch script to it."""
 
@@ -39,7 +42,7 @@ class Steps:
         """Start the step of a task, and return the process id of its ``srun``. Raises OSError."""
         argv = [
             *step_argv(self._srun, self._places[what.folder]),
-            *python_argv(_MODULE, what.folder, what.options),
+            *python_argv(PIPED_SUPERVISOR, what.folder, what.options),
         ]
         inherited = {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
         self._close(what.folder)  # of an earlier attempt
@@ -88,6 +91,18 @@ def _fill(pipe: int, data: bytes) -> None:
     text = b"%d\n" % len(data) + data
     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, max(len(text), _PIPE))
     os.write(pipe, text)
+
+
+def last_words(task: Folder) -> str:
+    """Return what srun said of why a step ended, such as the loss of its node; empty if nothing."""
+    try:
+        with os.fdopen(task.open(LOG), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_SAID))
+            lines = file.read(_MOST_SAID).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    telling = [line for line in lines if any(word in line.lower() for word in _TELLING)]
+    return printable(telling[-1].removeprefix("srun: error: ")) if telling else ""
 
 
 def step_argv(srun: str, place: Place) -> list[str]:

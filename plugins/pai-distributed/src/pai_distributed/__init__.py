@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from pai_distributed import flight_recorder
 from pai_distributed.group import Group, roles_of
 from pai_distributed.variables import host_file, variables
 from pai_runtime.plugin import Contribution, Task, Use, UserError, hookimpl, task_variables
@@ -29,5 +30,8 @@ def pai_task_starts(use: Use, task: Task) -> None:
     hosts = folder / "hostfile"
     hosts.write_text(host_file(group, use.parameters.get("processes")), "utf-8")
     found = variables(group, use.parameters.get("processes"), str(hosts))
+    if len(group.members) > 1:
+        recorder = flight_recorder.variables(folder)
+        found |= {name: value for name, value in recorder.items() if name not in os.environ}
     with Path(os.environ["PAI_ENV"]).open("a", encoding="utf-8") as settings:
         settings.writelines(f"{name}={value}\n" for name, value in found.items())

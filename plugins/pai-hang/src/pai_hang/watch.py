@@ -39,7 +39,7 @@ def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    command, silence = None, Silence(after, silent)
+    command, silence = None, Silence(after)
     found: list[Look] = []
     end_at = FOREVER
     while os.getppid() == supervisor:
@@ -48,9 +48,12 @@ def main() -> None:
         processes = below(tree(supervisor), command) if command else []
         if command is None or not processes:
             continue
+        is_first = silence.since is None
         if silence.feed(Sample(time.monotonic(), processes, _written(log))) and found:
             say([f"[INFO] the task moves again, after {silence.longest:.0f} s"])
             found, end_at = [], FOREVER
+        if is_first:
+            silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
             found = _found(processes, silence, interval)
             if found:
@@ -122,6 +125,14 @@ def _bytes(pid: int, file: str) -> bytes:
         return Path(f"/proc/{pid}/{file}").read_bytes()
     except OSError:
         return b""
+
+
+def silent_for(log: str) -> float:
+    """Return the seconds since a log was written to; infinity if there is none."""
+    try:
+        return max(time.time() - os.stat(log).st_mtime, 0)  # noqa: PTH116 - as below
+    except OSError:
+        return FOREVER
 
 
 def _written(log: str) -> object:

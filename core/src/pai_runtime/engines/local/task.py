@@ -51,7 +51,8 @@ class TaskSettings:
     a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
     name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
     process whose end is that of the task, and returns its process id; it raises OSError. `tell` sends that
-    child a signal. With `is_elsewhere`, the child only stands for a supervisor on another machine: the exit
+    child a signal. `last_words` returns what ended a task whose supervisor left no record; empty if unknown.
+    With `is_elsewhere`, the child only stands for a supervisor on another machine: the exit
     code that is recorded there takes precedence over that of the child.
     """
 
@@ -64,6 +65,7 @@ class TaskSettings:
     has_code: bool
     launch: Callable[[Launch, Folder, Mapping[str, str]], int]
     tell: Callable[[int, int], None] = os.kill
+    last_words: Callable[[Folder], str] = lambda _folder: ""
     is_elsewhere: bool = False
 
 
@@ -292,6 +294,8 @@ class LocalTask:
             if code == TIMEOUT and self._is_overdue:
                 outcome = "timeout"
             message = "the supervisor was killed before it could record how the task ended"
+            if said := self._options.last_words(own):
+                message = f"{message}: {said}"
             result = Result(outcome, code, _phase(own), message=message)
             own.write(RECORD, exit_record(result))
 

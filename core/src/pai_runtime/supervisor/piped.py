@@ -1,0 +1,60 @@
+"""The supervisor of a task on another machine, for an engine that is tied to it by its standard input alone.
+
+That has the secrets, and is then left open: its end tells the task to stop. Arguments are the task's
+directory and launch options.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import hook_argv
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.record import replace
+from pai_runtime.task.session_socket import listen
+
+_PIECE = 65536
+_STANDARD = (0, 1, 2)
+
+
+def main() -> int:
+    """Supervise the task, and return its exit code. Raises OSError, ValueError and EOFError."""
+    open_standard_streams()
+    where, options = sys.argv[1:]
+    secrets, lifeline = _secrets(), os.dup(0)
+    with Folder.at(where) as folder:
+        given = replace(
+            LaunchOptions.from_argument(options),
+            secrets_fd=secrets,
+            lifeline_fd=lifeline,
+            sessions_fd=listen(folder),
+            hook_argv=hook_argv(),
+        )
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in _STANDARD:  # what the task writes is in its logs
+            os.dup2(null, fd)
+        os.close(null)
+        return supervise(folder, given)
+
+
+def _secrets() -> int:
+    """Return the descriptor of a file with the secrets: the number of their bytes, and a JSON object."""
+    length = b""
+    while not length.endswith(b"\n"):
+        length += _read(1)
+    fd, left = os.memfd_create("pai-runtime"), int(length)
+    while left:
+        left -= os.write(fd, _read(min(left, _PIECE)))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _read(most: int) -> bytes:
+    piece = os.read(0, most)
+    if not piece:
+        raise EOFError("whoever started this supervisor has gone")
+    return piece
