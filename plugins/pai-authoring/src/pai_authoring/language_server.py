@@ -1,4 +1,4 @@
-"""A language server for job files: whenever one is opened or saved, it tells what ``validate`` finds in it."""
+"""A language server for job files: when one is opened or saved, it tells what ``validate`` finds in it."""
 
 import asyncio
 import json
