@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-NEEDS: Final = ("munge", "slurm-client", "slurmctld", "slurmd")
+NEEDS: Final = ("munge", "slurm-client", "slurmctld", "slurmd", "util-linux")
 """The Debian packages of it, as `needs` has them."""
 
 _WITHIN: Final = 60.0
@@ -72,7 +72,9 @@ class SlurmCluster:
 
     def _start(self, *argv: str) -> "subprocess.Popen[bytes]":
         with (self._folder / f"{argv[0]}.log").open("ab") as log:
-            return subprocess.Popen(argv, env=_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            # Nothing of it outlives tests that are killed.
+            bound = ["setpriv", "--pdeathsig", "KILL", *argv]
+            return subprocess.Popen(bound, env=_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 @contextlib.contextmanager
