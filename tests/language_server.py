@@ -1,4 +1,4 @@
-"""The language server for YAML that editors use, driven over its standard streams as an editor drives it."""
+"""Language servers, driven over their standard streams as an editor drives them; among them that for YAML."""
 
 import fcntl
 import json
@@ -58,6 +58,17 @@ class Editor:
         """What the server says is wrong in a file, once it has looked."""
         document = {"uri": path.as_uri(), "languageId": "yaml", "version": 1, "text": path.read_text()}
         self.notify("textDocument/didOpen", textDocument=document)
+        return self._told(path)
+
+    def save(self, path: Path) -> list[dict[str, Any]]:
+        """What the server says is wrong in a file that is open and has been written."""
+        changed = {"uri": path.as_uri(), "version": 2}
+        everything = [{"text": path.read_text()}]
+        self.notify("textDocument/didChange", textDocument=changed, contentChanges=everything)
+        self.notify("textDocument/didSave", textDocument={"uri": path.as_uri()})
+        return self._told(path)
+
+    def _told(self, path: Path) -> list[dict[str, Any]]:
         while True:
             for each in self._notified:
                 if (
@@ -147,9 +158,9 @@ class Editor:
 
 
 @contextmanager
-def editor(folder: Path) -> Iterator[Editor]:
-    """An editor with a language server, whose workspace is a folder."""
-    argv: list[str | Path] = [language_server(), "--stdio"]
+def editor(folder: Path, *server: str | Path) -> Iterator[Editor]:
+    """An editor with a language server, that for YAML if none is named, whose workspace is a folder."""
+    argv = server or (language_server(), "--stdio")
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

