@@ -200,7 +200,7 @@ def _table(runs: Sequence[FoundRun], width: int | None, *, with_places: bool = F
     if any(changes[1:]):
         rows = [(*row, change) for row, change in zip(rows, changes, strict=True)]
     if width is not None:
-        rows = [(ending(printable(row[0]), width // _OF_NAMES), *row[1:]) for row in rows]
+        rows = [(ending(printable(row[0]), max(width // _OF_NAMES, 1)), *row[1:]) for row in rows]
     return table(rows, width)
 
 

@@ -3,7 +3,7 @@
 from pai_runtime.engines.code import CodeEntry
 from pai_runtime.job.images import JobImage, JobImages
 from pai_runtime.job.ports import unnamed_port
-from pai_runtime.job.secrets import secret_in, secret_values
+from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.asked import use_location
 from pai_runtime.runs.provenance import with_plugins
@@ -17,6 +17,7 @@ __all__ = [
     "UseRecord",
     "job_config",
     "secret_in",
+    "secret_texts",
     "secret_values",
     "unnamed_port",
     "use_location",

@@ -19,7 +19,7 @@ from pai_runtime.engines.local.code_copy import copy_code
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.job.secrets import secret_values
+from pai_runtime.job.secrets import secret_texts, secret_values
 from pai_runtime.job.without_secrets import job_config
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -49,7 +49,7 @@ def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Itera
     Raises OSError, and `InvalidInput` if the secrets cannot be taken out of the job's file.
     """
     file = job_config(job)
-    secrets: dict[str, Any] = {"secrets": {name: _texts(value) for name, value in job.secrets.items()}}
+    secrets: dict[str, Any] = {"secrets": secret_texts(job.secrets)}
     if file.is_secret:
         secrets["job"] = file.text
     else:
@@ -149,12 +149,3 @@ class _Said:
 
     def end(self) -> None:
         """Do nothing."""
-
-
-def _texts(value: Value) -> Any:
-    """Return a secret in its structure, with each value as written in the file, not as YAML interprets it."""
-    if isinstance(value.data, dict):
-        return {str(each.key): _texts(each) for each in value.values()}
-    if isinstance(value.data, list):
-        return [_texts(each) for each in value.values()]
-    return value.text

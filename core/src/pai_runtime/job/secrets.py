@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
@@ -75,3 +76,17 @@ def _placeholders(node: Node, path: DocumentPath) -> Node:
 
 def _path(path: DocumentPath) -> str:
     return ".".join(str(part).replace(".", "\\.") for part in path)
+
+
+def secret_texts(secrets: Mapping[str, Value]) -> dict[str, Any]:
+    """Return secrets in their structure, each value as it is written in the file, not as YAML reads it."""
+    return {name: _texts(value) for name, value in secrets.items()}
+
+
+def _texts(value: Value) -> Any:
+    """Return the texts of a secret, in its structure."""
+    if isinstance(value.data, dict):
+        return {str(each.key): _texts(each) for each in value.values()}
+    if isinstance(value.data, list):
+        return [_texts(each) for each in value.values()]
+    return value.text

@@ -109,13 +109,13 @@ def _init(task: Task, runner: TaskRunner) -> int:
 def _load_the_end(plan: Plan) -> None:
     """Import what the end of this task needs: the task may remove our files, as on a pod's volume."""
     if plan.steps_of("analysis"):
-        pass
+        import pai_runtime.supervisor.asking
     if plan.hold or plan.services:
-        pass
+        import pai_runtime.supervisor.hold
     if plan.services:
-        pass
-    if any(planned.service.address for planned in plan.services):
-        import string  # noqa: F401 - as above
+        import string  # noqa: F401 - as all of these
+
+        import pai_runtime.supervisor.services  # noqa: F401 - and those above
 
 
 def load_all() -> None:

@@ -45,11 +45,7 @@ def columns_of(text: str) -> int:
 
 def cut(text: str, columns: int) -> str:
     """Cut a printable text to a number of terminal columns."""
-    if text.isascii():
-        return text[:columns]
-    from wcwidth import clip  # noqa: PLC0415 - as above
-
-    return clip(text, 0, columns, fillchar="")
+    return _between_columns(text, 0, columns)
 
 
 def shortened(text: str, columns: int) -> str:
@@ -59,11 +55,16 @@ def shortened(text: str, columns: int) -> str:
 
 def ending(text: str, columns: int) -> str:
     """Cut a printable text to a number of terminal columns, at least one; its start says if it was longer."""
-    if columns_of(text) <= columns:
-        return text
-    while columns_of(text) >= columns:
-        text = text[1:]
-    return f"…{text}"
+    width = columns_of(text)
+    return text if width <= columns else f"…{_between_columns(text, width - columns + 1, width)}"
+
+
+def _between_columns(text: str, start: int, end: int) -> str:
+    if text.isascii():
+        return text[start:end]
+    from wcwidth import clip  # noqa: PLC0415 - slow, and most text is ASCII
+
+    return clip(text, start, end, fillchar="")
 
 
 def message(lines: Iterable[str], columns: int | None = None) -> list[str]:

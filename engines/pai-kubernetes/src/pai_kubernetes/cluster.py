@@ -23,7 +23,7 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
-from pai_pod.engine import PackedCode, peers_placement
+from pai_pod.engine import code_archive, peers_placement
 from pai_runtime.engine import (
     CannotRun,
     Engine,
@@ -200,7 +200,7 @@ class NewKubernetesRun(NewRun):
         )
 
     @cached_property
-    def _code(self) -> PackedCode | None:
+    def _code(self) -> code_archive.PackedCode | None:
         """The code as it was when it was first packed. Raises `CannotRun`."""
         return packed_code(self._request, self._profile)
 

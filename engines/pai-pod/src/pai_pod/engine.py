@@ -11,10 +11,9 @@ from pai_runtime.task import paths
 from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 
 if TYPE_CHECKING:
-    from pai_pod import code, kept_output, told_variables
+    from pai_pod import code, code_archive, kept_output, told_variables
     from pai_pod.bundle.errors import CannotBundle
     from pai_pod.bundle.kept import kept_bundle
-    from pai_pod.code_archive import PackedCode, pack_code, release_code
     from pai_pod.entering import enter_argv
     from pai_pod.entry import RUNTIME_DIR
     from pai_pod.given_run import JOB_FILE, run_files
@@ -43,28 +42,26 @@ __all__ = [
     "CannotBundle",
     "Credentials",
     "Handover",
-    "PackedCode",
     "Peers",
     "TaskImage",
     "code",
+    "code_archive",
     "enter_argv",
     "hand_over",
     "kept_bundle",
     "kept_output",
     "open_to_all",
-    "pack_code",
     "parse_reference",
     "paths",
     "peers_placement",
-    "release_code",
     "run_files",
     "task_images",
     "told_variables",
     "with_given_peers",
 ]
 
-_MODULES: Final = ("code", "kept_output", "told_variables")
-"""Public modules: the code of a job in a pod, its output on a storage, and what the sidecar prints."""
+_MODULES: Final = ("code", "code_archive", "kept_output", "told_variables")
+"""Public modules: of the code of a job, its archive, its output on a storage, and what the sidecar prints."""
 
 _PLACES: Final = {
     "BadReference": ("image_reference", "BadReference"),
@@ -76,7 +73,6 @@ _PLACES: Final = {
     "FIRST_PORT": ("ports", "FIRST"),
     "Handover": ("handover", "Handover"),
     "JOB_FILE": ("given_run", "JOB_FILE"),
-    "PackedCode": ("code_archive", "PackedCode"),
     "PORT_VARIABLE": ("runtime_log", "PORT_VARIABLE"),
     "Peers": ("peers", "Peers"),
     "RUNTIME_DIR": ("entry", "RUNTIME_DIR"),
@@ -86,10 +82,8 @@ _PLACES: Final = {
     "hand_over": ("handover", "hand_over"),
     "kept_bundle": ("bundle.kept", "kept_bundle"),
     "open_to_all": ("volume", "open_to_all"),
-    "pack_code": ("code_archive", "pack_code"),
     "parse_reference": ("image_reference", "parse_reference"),
     "peers_placement": ("placement", "peers_placement"),
-    "release_code": ("code_archive", "release_code"),
     "run_files": ("given_run", "run_files"),
     "task_images": ("task_images", "task_images"),
     "with_given_peers": ("peer_variables", "with_given_peers"),

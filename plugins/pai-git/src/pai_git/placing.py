@@ -39,13 +39,15 @@ def place(clone: Path, folder: Path, identity: str) -> bool:
     """Move a clone to its place; return False if an equal one is already there. Raises `PlaceTaken`."""
     _mark(clone).write_text(identity, "utf-8")
     if not holds(folder, identity):
-        refuse_what_is_there(folder)
         try:
+            refuse_what_is_there(folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
             _rename(clone, folder)
-        except OSError as error:
+        except (OSError, PlaceTaken) as error:
             # Another task of the job may have been faster.
             if not holds(folder, identity):
+                if isinstance(error, PlaceTaken):
+                    raise
                 raise PlaceTaken(
                     f"the clone cannot be moved into place at {folder}: {error.strerror or error}"
                 ) from None

@@ -7,7 +7,7 @@ from typing import Any
 from pai_kubernetes import labels
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile, Storage
-from pai_pod.engine import PackedCode
+from pai_pod.engine import code_archive
 from pai_runtime.engine import Job, RunRequest
 from pai_runtime.engine.jobs import JobFile
 
@@ -23,7 +23,7 @@ class RunObjects:
     profile: KubernetesProfile
     has_pull_secret: bool
     job_file: JobFile
-    code: PackedCode | None
+    code: code_archive.PackedCode | None
 
     @property
     def job_config(self) -> str:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_pod.engine import DOCKER_HUB, JOB_FILE, TaskImage
-from pai_runtime.engine import CannotRun, Value
+from pai_runtime.engine import CannotRun
+from pai_runtime.engine.jobs import secret_texts
 
 _DOCKER_HUB: Final = "https://index.docker.io/v1/"
 
@@ -16,20 +17,11 @@ def job_secret(run: RunObjects, run_secret: str) -> dict[str, Any]:
     """Return the Secret with the job's secrets, the run's own, and a job file that contains secrets."""
     data = {"userExtensionSecrets.yaml": {"run": run_secret}}
     if run.job.secrets:
-        data["secrets.yaml"] = {name: _texts(value) for name, value in run.job.secrets.items()}
+        data["secrets.yaml"] = secret_texts(run.job.secrets)
     texts = {key: json.dumps(document, ensure_ascii=False) for key, document in data.items()}
     if run.job_file.is_secret:
         texts[JOB_FILE] = run.job_file.text
     return run.object("v1", "Secret", run.secrets, type="Opaque", data=_encoded(texts))
-
-
-def _texts(value: Value) -> Any:
-    """Return a secret in its structure, with each value as written in the file, not as YAML interprets it."""
-    if isinstance(value.data, dict):
-        return {str(each.key): _texts(each) for each in value.values()}
-    if isinstance(value.data, list):
-        return [_texts(each) for each in value.values()]
-    return value.text
 
 
 def pull_secret(run: RunObjects, images: Collection[TaskImage]) -> dict[str, Any] | None:
