@@ -8,9 +8,9 @@ import pytest
 from tests.slurm_cluster import SlurmCluster, running_slurm
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def slurm() -> Iterator[SlurmCluster]:
-    """A real Slurm of two nodes; what uses it needs `tests.slurm_cluster.NEEDS`."""
+    """A real Slurm of two nodes, which has seen no other test; it needs `tests.slurm_cluster.NEEDS`."""
     with running_slurm() as running:
         yield running
 
