@@ -11,6 +11,7 @@ import pytest
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import OnPreemption
 from pai_runtime.task.record import replace
+from tests.support import until
 from tests.task_harness import TaskRun, make_fifo, plan, shell
 
 _TRAIN = """
@@ -50,6 +51,8 @@ def _saved(folder: Path, command: str, ranks: int = 1) -> list[str]:
     run = TaskRun(plan(folder, command), LaunchOptions(grace=60))
     for rank in range(ranks):
         run.wait_for(f"ready{rank}")
+    if "tee log" in command:  # before it reads, it is a shell without that pipe
+        until((folder / "work/log").exists)
     run.send(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
     assert run.record["outcome"] == "cancelled"
