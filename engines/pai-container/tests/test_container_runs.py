@@ -276,5 +276,6 @@ def test_the_tutorial_does_in_containers_what_it_says(
     address = cli("open", "latest", "tensorboard", "--print").stdout.strip()
     with urlopen(address) as page:  # noqa: S310 - a URL of this machine, as the test shows
         assert b"TensorBoard" in page.read()
+    until(lambda: cli("exec", "latest", "worker/1", "--", "sh", "-c", ":").returncode == 0)
     assert cli("stop").returncode == 0
     until(lambda: json.loads(cli("ps", "latest", "--json").stdout)["state"] == "cancelled")
