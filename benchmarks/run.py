@@ -42,6 +42,7 @@ SUBJECTS = (
     "following",
     "usage",
     "hangs",
+    "slurm",
     "marketplace",
 )
 

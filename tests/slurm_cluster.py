@@ -23,12 +23,12 @@ _GPUS: Final = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
 
 
 class SlurmCluster:
-    """A cluster of nodes ``n1`` and so on, of 8 CPUs, 8,000 MB and 2 GPUs each, in the partition ``main``."""
+    """A cluster of nodes ``n1`` and so on, of 8,000 MB and 2 GPUs each, in the partition ``main``."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, cpus: int, more: Sequence[str]) -> None:
         self._folder = folder
         self.config = folder / "slurm.conf"
-        self.config.write_text(_config(folder, nodes))
+        self.config.write_text(_config(folder, nodes, cpus, more))
         (folder / "gres.conf").write_text(_GPUS)
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
@@ -78,10 +78,10 @@ class SlurmCluster:
 
 
 @contextlib.contextmanager
-def running_slurm(nodes: int = 2) -> Iterator[SlurmCluster]:
-    """Yield a cluster that ends with the context."""
+def running_slurm(nodes: int = 2, cpus: int = 8, more: Sequence[str] = ()) -> Iterator[SlurmCluster]:
+    """Yield a cluster that ends with the context; `more` are lines of its configuration."""
     with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder:
-        cluster = SlurmCluster(Path(folder), nodes)
+        cluster = SlurmCluster(Path(folder), nodes, cpus, more)
         try:
             yield cluster
         finally:
@@ -98,7 +98,7 @@ def _munge(folder: Path) -> Sequence[str]:
     return [f"--{option}={folder / name}" for option, name in files.items()]
 
 
-def _config(folder: Path, nodes: int) -> str:
+def _config(folder: Path, nodes: int, cpus: int, more: Sequence[str]) -> str:
     controller, *ports = _free_ports(nodes + 1)
     lines = [
         "ClusterName=tests",
@@ -123,9 +123,10 @@ def _config(folder: Path, nodes: int) -> str:
         "GresTypes=gpu",
         *(
             f"NodeName=n{number} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
-            " CPUs=8 RealMemory=8000 Gres=gpu:2"
+            f" CPUs={cpus} RealMemory=8000 Gres=gpu:2"
             for number, port in enumerate(ports, 1)
         ),
+        *more,
         "PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00 DefaultTime=10",
     ]
     return "\n".join([*lines, ""])

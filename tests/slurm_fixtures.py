@@ -9,9 +9,12 @@ from tests.slurm_cluster import SlurmCluster, running_slurm
 
 
 @pytest.fixture
-def slurm() -> Iterator[SlurmCluster]:
-    """A real Slurm of two nodes, which has seen no other test; it needs `tests.slurm_cluster.NEEDS`."""
-    with running_slurm() as running:
+def slurm(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    """A real Slurm of two nodes, which has seen no other test; it needs `tests.slurm_cluster.NEEDS`.
+
+    A parameter has further lines of its configuration.
+    """
+    with running_slurm(more=getattr(request, "param", ())) as running:
         yield running
 
 

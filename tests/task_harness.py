@@ -158,7 +158,7 @@ class Pretend:
         self.told.append(result.outcome if result else None)
         return self._run(f"{step.phase} {use.name}")
 
-    def start_service(self, service: Service) -> bool:
+    def start_service(self, service: Service, _: UseRecord) -> bool:
         return self._run(f"service {service.name}").code == 0
 
     def command(self, command: Command) -> ExitStatus:
@@ -174,6 +174,9 @@ class Pretend:
 
     def hold(self, result: Result) -> None:
         self.ran.append(f"hold {result.outcome}")
+
+    def limit(self) -> str:
+        return ""
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         return (self._reason, 15) if self._stop_at in self.ran else None

@@ -210,6 +210,7 @@ VARIABLES: Final = {
 EVERYWHERE: Final = "every step and the command"
 STEPS: Final = "every step"
 LATER_STEPS: Final = "steps after the command"
+LATER_SCRIPTS: Final = "scripts after the command"
 MANY_TASKS: Final = "jobs with very many tasks"
 SET_LATER: Final = {
     "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),
@@ -231,6 +232,8 @@ SET_LATER: Final = {
     ),
     "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
+    "PAI_USER_LOG": (LATER_SCRIPTS, "File with the output of the command; rotation may have shortened it"),
+    "PAI_RUNTIME_PYTHON": (LATER_SCRIPTS, "The runtime's own Python, with its plugins"),
     "PAI_TASKS_FILE": (
         MANY_TASKS,
         "JSON file with all variables above, where they do not all fit into the environment",

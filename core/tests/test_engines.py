@@ -1,5 +1,6 @@
 """An engine profile leads to the engine of whatever distribution brings it, if the policies allow it."""
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.finding import open_engine
-from pai_runtime.engines.interface import Engine
+from pai_runtime.engines.interface import Engine, RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from tests.cluster_commands import Command
@@ -242,3 +243,8 @@ def test_a_fault_of_a_run_is_blamed_on_its_engine(
     assert status == 2
     assert f"plugin {ID} (one-cluster 1.0), RunReader.{method}: " in messages
     assert "Traceback" not in messages
+
+
+def test_an_engine_changes_a_request_as_a_dataclass_on_every_python() -> None:
+    """Python before 3.12 refuses defaults that it takes for mutable, once somebody asks for the fields."""
+    assert dataclasses.replace(RunRequest("somebody"), timeout=1.0).timeout == 1.0

@@ -31,6 +31,7 @@ USAGE = {
     "memoryPeakMB": 10**7,
     "cpuSeconds": 123456789.12,
     "gpuMemoryPeakMB": 10**7,
+    "gpuUtilizationPercent": 100,
     "requested": {"memoryMB": 10**7, "cpu": 1000, "gpu": 16},
 }
 

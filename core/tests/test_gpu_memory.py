@@ -89,7 +89,7 @@ def test_the_peak_is_what_the_record_says(monkeypatch: pytest.MonkeyPatch) -> No
     sizes = iter([10, 2049, 300])
     monkeypatch.setattr(usage, "has_devices", lambda: True)
     monkeypatch.setattr(usage, "gpu_memory", lambda _: next(sizes))
-    watch = usage.Usage(Clock())  # type: ignore[arg-type]
+    watch = usage.Usage(Clock(), {})  # type: ignore[arg-type]
     assert "gpuMemoryPeakMB" not in watch.measured()
     for _ in range(3):
         watch._sample()

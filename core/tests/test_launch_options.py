@@ -16,6 +16,7 @@ from tests.task_harness import plan, run_task, shell
 
 _ALL = LaunchOptions(
     timeout=1.5,
+    timeout_of="the allocation",
     grace=2,
     exit_budget=3,
     prefix="worker/0 | ",

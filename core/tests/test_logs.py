@@ -70,18 +70,21 @@ def test_runtime_log_says_which_use_or_service_printed_what_comes_next(tmp_path:
         shell("taskExits", 1, "echo four"),
     ]
     service = PlannedService(0, Service("board", "echo five; > up; sleep 1000", "[ -e up ]", required=True))
-    run = run_task(replace(plan(tmp_path, "true", steps), services=(service,)), secrets={"x": "'a' in"})
+    run = run_task(
+        replace(plan(tmp_path, "true", steps), services=(service,)),
+        secrets={"x": "'a' (org.example.test) in"},
+    )
     assert [line for line in run.runtime_log if "ended" not in line] == [
         "[INFO] Starting to exec precommands",
         "[INFO] output of ****** taskStarts:",
         "one",
         "two",
-        "[INFO] output of service 'board':",
+        "[INFO] output of service 'board' of 'a' (org.example.test):",
         "five",
         "[INFO] service 'board' is ready",
-        "[INFO] output of 'c' in taskStarts:",
+        "[INFO] output of 'c' (org.example.test) in taskStarts:",
         "three",
-        "[INFO] output of 'b' in taskExits:",
+        "[INFO] output of 'b' (org.example.test) in taskExits:",
         "four",
     ]
 

@@ -49,6 +49,21 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
     assert told(view, played, capfd) == []
 
 
+def test_a_note_of_another_line_of_code_is_told_and_one_with_another_number_is_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=3), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    for index, note in enumerate(
+        ("at train.py:88 for 30 s", "at train.py:88 for 31 s", "at train.py:93 for 30 s")
+    ):
+        played.progress(f"worker/{index}", "command", notes=[note])
+    assert told(view, played, capfd) == [
+        "pai-runtime: worker/0: at train.py:88 for 30 s",
+        "pai-runtime: worker/2: at train.py:93 for 30 s",
+    ]
+
+
 def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

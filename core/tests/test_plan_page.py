@@ -52,6 +52,7 @@ def test_steps_are_in_order_with_who_does_them_and_which_tasks_have_them(tmp_pat
         ["taskStarts", "data (cmd)", "worker", "fetch (2 lines)"],
         ["command", "the job", "worker", "train (2 lines)"],
         ["command", "the job", "server/0", "serve"],
+        ["taskExits", "failure_analysis", "all", "# note what the log shows (9 lines, failures are ignored)"],
         ["taskExits", "report (cmd)", "all", "report it"],
     ]
     assert shown.splitlines()[-1].endswith(f"pai-runtime plan {tmp_path}/job.yaml --full")
@@ -96,6 +97,7 @@ def test_on_a_terminal_each_step_has_one_line_that_fits(tmp_path: Path, columns:
         "command",
         "command",
         "analysis",
+        "taskExits",
         "taskExits",
     ]
     assert max(map(len, lines)) <= columns

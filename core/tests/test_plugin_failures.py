@@ -177,7 +177,7 @@ def test_a_plugin_that_fails_and_is_ignored_is_left_out_with_a_warning(site: Sit
         assert warning.endswith("; it is left out, as its failurePolicy says")
     last = f"use{len(FAILURES) + 1}"
     assert [use["name"] for use in plan["uses"]] == ["use0", last, "failure_analysis", "hang"]
-    scripts = [step["script"] for step in plan["steps"] if "script" in step]
+    scripts = [step["script"] for step in plan["steps"] if step["phase"] == "taskStarts"]
     assert scripts == ["echo hello from use0", f"echo hello from {last}"]
     greeted = {each["name"] for each in plan["environment"] if each["source"].startswith("use")}
     assert greeted == {"GREETED_BY_USE0", f"GREETED_BY_{last.upper()}"}
@@ -298,3 +298,31 @@ def test_all_parameters_of_all_uses_are_checked_before_any_plugin_is_imported(
     assert lines[1].startswith(f"{path}:16:5: error: prerequisites[2].parameters.sise: unknown field")
     assert lines[1].endswith("did you mean size?")
     assert site.imported == set()
+
+
+@pytest.mark.parametrize("failure_policy", ["fail", "ignore"])
+@pytest.mark.parametrize(
+    "command", [["plan"], ["validate"], ["run", "--dry-run"]], ids=lambda words: words[0]
+)
+def test_the_lines_that_led_to_an_exception_are_shown_on_request(
+    tmp_path: Path, command: list[str], failure_policy: str
+) -> None:
+    site = Site(tmp_path)
+    made = site.add("org.bad", "def inner(): raise KeyError('x')\n" + HOOK + "inner()")
+    path = write_job(tmp_path, job(**uses("org.bad", failurePolicy=failure_policy)))
+    brief = site.cli(*command, path)
+    shown = site.cli(*command, path, "--debug")
+    assert brief.returncode == shown.returncode
+    assert " in inner" not in brief.stderr
+    lines = [line.strip() for line in shown.stderr.splitlines() if line.startswith("    ")]
+    assert [line.partition(" in ")[2] for line in lines] == ["pai_prerequisite", "inner"]
+    assert all(line.startswith(f"{made.code}:") for line in lines)
+
+
+def test_lines_of_a_plugin_are_shown_escaped_and_without_secrets(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.bad", HOOK + r"exec(compile('x', __file__ + '\x1b[2J s3cret-w0rd', 'exec'))")
+    path = write_job(tmp_path, job(secrets={"word": "s3cret-w0rd"}, **uses("org.bad")))
+    shown = site.cli("validate", path, "--debug")
+    (line,) = (line for line in shown.stderr.splitlines() if line.endswith(" in <module>"))
+    assert ("\x1b" in line, "s3cret-w0rd" in line, "******" in line) == (False, False, True)

@@ -102,6 +102,25 @@ def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("noted", "named"),
+    [
+        ([0, 1], "worker/0, worker/1, but not of worker/2"),
+        ([0, 1, 2], "worker/0, worker/1, worker/2"),
+        ([0], "worker/0"),
+    ],
+)
+def test_a_note_of_most_tasks_of_a_role_names_those_that_lack_it(
+    tmp_path: Path, noted: list[int], named: str
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=3, server=1)
+    played.all("succeeded", exitCode=0)
+    for index in noted:
+        _record(played, f"worker/{index}", notes=["it waits"])
+    played.end("succeeded")
+    assert said(played)[1:] == [f"  note of {named}: it waits"]
+
+
 def test_a_rule_that_gives_no_reason_still_shows_what_it_found_and_what_to_do(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.set("worker/0", "failed", exitCode=10)
@@ -342,13 +361,18 @@ def _said_of_usage(folder: Path, used: dict[str, list[dict[str, Any]]]) -> list[
 
 
 def test_it_says_what_each_task_has_used_beside_what_it_requests(tmp_path: Path) -> None:
-    worker = [_used(7), _used(100, 83.1, gpuMemoryPeakMB=900), _used(5, 0, 0), _used(0)]
+    worker = [
+        _used(7),
+        _used(100, 83.1, gpuMemoryPeakMB=900, gpuUtilizationPercent=40),
+        _used(5, 0, 0),
+        _used(0),
+    ]
     wrong = [{"memoryPeakMB": "1e9", "cpuSeconds": [], "requested": 1}]
     assert _said_of_usage(tmp_path, {"worker": worker, "server": wrong}) == [
         (
             "  peak of memory, and CPU time: worker/0 7 of 100 MB, 1.5s of 1 CPU; "
-            "worker/1 100 of 100 MB, 1m23s of 1 CPU, 900 MB on 2 GPUs; worker/2 5 MB, 0.0s of 1 CPU; "
-            "worker/3 1.5s of 1 CPU"
+            "worker/1 100 of 100 MB, 1m23s of 1 CPU, 900 MB on 2 GPUs, GPU busy 40 %; "
+            "worker/2 5 MB, 0.0s of 1 CPU; worker/3 1.5s of 1 CPU"
         )
     ]
 

@@ -39,6 +39,7 @@ _WAYS = {
     "one in the background of a shell with a trap": f"trap : TERM\n{_PYTHON} train.py &\nwait || wait",
     "one below a shell with job control": f"set -m\n{_PYTHON} train.py; true",
     "one with a log": f"{_PYTHON} train.py 2>&1 | tee log",
+    "one with a slow reader": f"{_PYTHON} train.py | {{ : >log; read -r line; sleep 0.5; echo $line; }}",
     "one with a log, in a shell with a trap": f"trap : TERM\n{_PYTHON} train.py 2>&1 | tee log",
 }
 
@@ -51,7 +52,7 @@ def _saved(folder: Path, command: str, ranks: int = 1) -> list[str]:
     run = TaskRun(plan(folder, command), LaunchOptions(grace=60))
     for rank in range(ranks):
         run.wait_for(f"ready{rank}")
-    if "tee log" in command:  # before it reads, it is a shell without that pipe
+    if "log" in command:  # before its reader makes that, it may be a shell without the pipe
         until((folder / "work/log").exists)
     run.send(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
@@ -139,8 +140,8 @@ def test_the_end_of_whoever_holds_its_lifeline_tells_a_task_to_stop(tmp_path: Pa
     assert run.record["outcome"] == "cancelled"
 
 
-def test_who_has_been_told_by_a_signal_is_not_told_again_by_the_lifeline(tmp_path: Path) -> None:
-    """Told twice, it would skip its exit callbacks."""
+@pytest.mark.parametrize("again", ["lifeline", "signal"])
+def test_with_a_lifeline_a_task_that_is_told_again_has_its_exit_callbacks(tmp_path: Path, again: str) -> None:
     for name in ("told", "go"):
         make_fifo(tmp_path, name)
     run, write = _with_lifeline(
@@ -148,7 +149,12 @@ def test_who_has_been_told_by_a_signal_is_not_told_again_by_the_lifeline(tmp_pat
     )
     run.send(signal.SIGTERM)
     run.wait_for("told")
-    os.close(write)
+    if again == "signal":
+        run.send(signal.SIGTERM)
+    else:
+        os.close(write)
     (tmp_path / "work" / "go").write_text("go\n")
     assert run.end() == 128 + signal.SIGTERM
     assert any("bye" in line for line in run.runtime_log)
+    if again == "signal":
+        os.close(write)

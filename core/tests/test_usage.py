@@ -85,7 +85,7 @@ def test_a_sample_that_cost_much_is_followed_by_a_late_one(monkeypatch: pytest.M
         def at(self, when: float, _: object) -> None:
             timers.append(when - time.monotonic())
 
-    watch = usage.Usage(Clock())  # type: ignore[arg-type]
+    watch = usage.Usage(Clock(), {})  # type: ignore[arg-type]
     spent = iter([0.0, 0.05, 0.05, 1.05])
     monkeypatch.setattr(time, "thread_time", lambda: next(spent))
     watch._sample()

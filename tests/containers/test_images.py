@@ -20,12 +20,12 @@ _SECRETS = {"who": "w0rld-s3cret"}
 
 _RUNTIME_LOG = [
     "[INFO] Starting to exec precommands",
-    "[INFO] output of 'a' in taskStarts:",
+    "[INFO] output of 'a' (org.example.test) in taskStarts:",
     "starts: hello, ******",
     "[INFO] Precommands finished",
     "[INFO] USER COMMAND START",
     "[INFO] USER COMMAND END",
-    "[INFO] output of 'a' in taskFails:",
+    "[INFO] output of 'a' (org.example.test) in taskFails:",
     "fails: 3",
     "[ERROR] taskExits of 'b' (org.example.test, pai-test 1.0, job.yaml:1:1) ended with exit code 1",
 ]

@@ -41,8 +41,9 @@ def check(text: str) -> list[Problem]:
 
 
 def fields(problems: list[Problem]) -> list[str]:
-    """Those that are wrong, each once, but for instances that are not written."""
-    return list(dict.fromkeys(each.field for each in problems if NO_INSTANCES not in each.message))
+    """Those that are refused, each once, but for instances that are not written."""
+    errors = (each for each in problems if each.severity == "error")
+    return list(dict.fromkeys(each.field for each in errors if NO_INSTANCES not in each.message))
 
 
 def accepted(**more: Any) -> dict[str, Any]:
@@ -130,6 +131,22 @@ def test_secrets_that_the_server_would_show_are_an_error() -> None:
     shown = yaml_text({**accepted(), "secrets": {"a": "b"}})  # with quotes
     (problem,) = check(shown)
     assert (problem.code, problem.field) == ("secrets-shown", "secrets")
+
+
+def with_password(password: str) -> str:
+    image = {"name": "private", "type": "dockerimage", "uri": "x", "auth": {"password": password}}
+    return yaml.safe_dump(accepted(prerequisites=[image], secrets={"a": "b"}))
+
+
+def test_a_password_that_the_server_would_show_is_an_error_that_does_not_show_it() -> None:
+    (problem,) = check(with_password("hunter2hunter2"))
+    assert (problem.code, problem.severity) == ("secrets-shown", "error")
+    assert problem.field == "prerequisites[1].auth.password"
+    assert "hunter2" not in str(problem)
+
+
+def test_a_password_that_is_a_reference_to_a_secret_is_accepted() -> None:
+    assert check(with_password("<% $secrets.a %>")) == []
 
 
 def test_the_command_says_both_what_is_wrong_and_what_openpai_refuses(tmp_path: Path) -> None:

@@ -25,5 +25,4 @@ def test_it_ends_the_task_only_if_its_use_says_so(
     pod = PodFolder(tmp_path)
     assert pod.init(RUNTIME_CONFIG=config("true", uses=uses)).returncode == 0
     assert [use["failurePolicy"] for use in pod.plan["uses"]] == [policy, "fail", "ignore"]
-    steps = {(step["use"], step["failurePolicy"]) for step in pod.plan["steps"]}
-    assert steps == {(0, policy), (1, "fail")}
+    assert {step["failurePolicy"] for step in pod.plan["steps"] if step["use"] == 0} == {policy}

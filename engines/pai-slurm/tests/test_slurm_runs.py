@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,12 @@ from tests.support import PROGRAM, callback, cli, content, job, until, write_job
 pytestmark = pytest.mark.needs(*NEEDS)
 
 ON = ("--on", "lab")
+PREEMPTS = (
+    "PreemptType=preempt/partition_prio",
+    "PreemptMode=CANCEL",
+    "PartitionName=urgent Nodes=ALL PriorityTier=10",
+)
+GRACE = "PartitionName=DEFAULT GraceTime=60"
 WAITS = ("trap 'echo told; exit 5' TERM", "echo up", "while :; do sleep 0.1; done")
 
 
@@ -121,6 +128,7 @@ def test_a_run_is_stopped_with_its_exit_callbacks(here: Path) -> None:
     assert [each["kind"] for each in told if each["kind"] not in ("waiting", "note")] == [
         "command",
         "taskExits",
+        "taskExits",  # of the failure analysis, which every task has
     ]
     assert cli("rm", name, *ON).returncode == 0
     assert not (here / "runs" / name).exists()
@@ -134,10 +142,26 @@ def test_a_job_that_somebody_cancels_by_hand_is_told_as_that(
     name = detached(here, job(name="by-hand", taskRoles={"worker": role(*WAITS)}))
     slurm.call(*command, job_id(here, name))
     until(lambda: state(name) in ("cancelled", "failed"))
-    assert (state(name), listed(name)["tasks"][0]["state"]) in (
-        ("cancelled", "stopped"),
-        ("failed", "stopped"),
-    )
+    found = listed(name)
+    assert found["tasks"][0]["state"] == "stopped"
+    if command == ("scancel",):
+        assert (found["state"], "cancelled on the cluster" in found["note"]) == ("cancelled", True)
+
+
+@pytest.mark.parametrize("slurm", [PREEMPTS, (*PREEMPTS, GRACE)], indirect=True)
+def test_a_job_that_is_preempted_is_told_as_that(here: Path, slurm: SlurmCluster) -> None:
+    """Whether its partition gives it time to end, in which its tasks end by themselves, or not."""
+    document = job(name="preempted", taskRoles={"worker": role(*WAITS)}, extras=at_the_end("echo bye"))
+    argv = [str(PROGRAM), "run", str(write_job(here, document)), *ON, "--plain"]
+    follower = subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    name = "preempted-1"
+    until(lambda: b"up\n" in content(log(here, name)))
+    urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
+    slurm.call("sbatch", *urgent)
+    said, _ = follower.communicate()
+    found = listed(name)
+    assert (found["state"], "preempted" in found["note"], "preempted by" in said) == ("failed", True, True)
+    assert b"bye" in content(log(here, name).parents[1] / "runtime.log")
 
 
 def test_a_job_that_waits_says_why_and_is_stopped_before_it_begins(here: Path) -> None:
@@ -185,6 +209,32 @@ def test_tasks_end_before_the_time_limit_with_their_exit_callbacks(here: Path) -
     assert 'outcome: "timeout"' in record
 
 
+def test_tasks_save_their_work_before_the_time_limit_and_the_record_says_which(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    """Of a limit in minutes, the operator of this Slurm can say how many seconds are left."""
+    saves = ("trap 'echo saved; exit 0' USR1", "echo up", "while :; do sleep 0.1; done")
+    document = job(name="saving", taskRoles={"worker": role(*saves)})
+    document["extras"] = {**at_the_end("echo bye"), "onPreemption": {"signal": "SIGUSR1", "time": "2s"}}
+    path = write_job(here, document)
+    shorten = "scontrol update jobid=$SLURM_JOB_ID EndTime=now+16"
+    (here / "own.sh").write_text(f"#!/bin/sh\n{shorten}\nexec {PROGRAM} run {path} --plain\n")
+    slurm.call("sbatch", "--mem=1000", f"--chdir={here}", f"--output={here}/said", str(here / "own.sh"))
+    until(
+        lambda: slurm.call("squeue", "--noheader") == "" != slurm.call("squeue", "--noheader", "--states=all")
+    )
+    task = here / ".pai-runs/saving-1/worker/0"
+    assert content(task / "logs/user-all/current") == b"up\nsaved\n"
+    assert b"bye" in content(task / "logs/runtime.log")
+    record = (task / "exit.yaml").read_text()
+    assert 'outcome: "timeout"' in record
+    assert 'preemption: {"completed": true' in record
+    number = slurm.call("squeue", "--noheader", "--states=all", "--format=%i %T").split()
+    assert number[1] == "FAILED"  # by its own exit code: Slurm had nothing to end
+    assert f"time limit of the allocation, Slurm job {number[0]}" in record
+    assert f"time limit of the allocation, Slurm job {number[0]}" in (here / "said").read_text()
+
+
 def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
     name = detached(here, job(name="lost", taskRoles={"worker": role(*WAITS)}))
     node = json.loads((here / "runs" / name / name / "nodes.json").read_text())["worker/0"]["node"]
@@ -197,6 +247,10 @@ def test_a_lost_node_is_told(here: Path, slurm: SlurmCluster) -> None:
 def _kill_controller(slurm: SlurmCluster, _job: str) -> None:
     slurm.controller.kill()
     slurm.controller.wait()
+
+
+def _freeze_controller(slurm: SlurmCluster, _job: str) -> None:
+    slurm.controller.send_signal(signal.SIGSTOP)
 
 
 def _kill_nodes(slurm: SlurmCluster, _job: str) -> None:
@@ -214,12 +268,13 @@ def _requeue(slurm: SlurmCluster, job: str) -> None:
 
 def _as_before(slurm: SlurmCluster, job: str) -> None:
     if slurm.controller.poll() is None:
+        slurm.controller.send_signal(signal.SIGCONT)
         slurm.call("scontrol", "resume", job)
     else:
         slurm.restart_controller()
 
 
-@pytest.mark.parametrize("fault", [_kill_controller, _kill_nodes, _suspend, _requeue])
+@pytest.mark.parametrize("fault", [_kill_controller, _freeze_controller, _kill_nodes, _suspend, _requeue])
 def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
     here: Path, slurm: SlurmCluster, fault: Callable[[SlurmCluster, str], None]
 ) -> None:
@@ -270,4 +325,5 @@ def _nothing_is_left(here: Path, slurm: SlurmCluster) -> Iterator[None]:
     yield
     slurm.call("scancel", f"--user={os.environ.get('USER') or 'root'}")
     assert here.exists()
-    until(lambda: slurm.call("squeue", "--noheader") == "")
+    # Of what ended while the controller was frozen, it asks the nodes again only after some 50 seconds.
+    until(lambda: slurm.call("squeue", "--noheader", "--states=PENDING,RUNNING,SUSPENDED") == "")

@@ -94,8 +94,9 @@ def test_a_sign_in_ends_once_and_in_the_browser_where_it_began(market: RunningMa
 )
 def test_no_sign_in_leads_to_another_site(market: RunningMarketplace, next_: str) -> None:
     visitor = market.visitor()
-    answer = visitor.get(at_the_provider(visitor, next_))
-    assert 'content="0; url=/"' in answer.text
+    back = at_the_provider(visitor, next_)
+    answer = visitor.get(back)
+    assert 'content="0; url=/"' in answer.text, (back, answer.text)
 
 
 @pytest.mark.needs("canaille")

@@ -168,7 +168,7 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
     told = [line for line in seen.read_text().splitlines() if "seems to hang" in line]
     assert len(told) == 4
     assert sum("in read_shard (<string>:5)" in line for line in told) == 2
-    assert "note of worker/0, worker/1:" in "".join(told)
+    assert "note of worker/0, worker/1, but not of worker/2: " in "".join(told)
 
 
 @pytest.mark.parametrize("hang", [{}, {"after": "1s", "then": "fail"}])

@@ -84,6 +84,7 @@ def test_the_steps_of_a_task_are_told_in_order_with_how_they_ended(found: dict[s
         ("taskStarts", "prepare", "exit code 0"),
         ("command", "", "exit code 1"),
         ("analysis", "failure_analysis", ""),
+        ("taskExits", "failure_analysis", "exit code 0"),
         ("taskExits", "prepare", "exit code 0"),
     ]
     assert all(each["start"] <= each["end"] for each in spans)

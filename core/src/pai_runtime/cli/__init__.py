@@ -139,8 +139,9 @@ def _surroundings_fault() -> str | None:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    if argv[:2] == ["plugins", "new"]:  # a plugin brings it, and it is one command for all that follows
-        argv = ["plugins new", *argv[2:]]
+    for words in (["plugins", "new"], ["engines", "add", *argv[2:3]]):
+        if argv[: len(words)] == words:  # a plugin brings it, and it is one command for all that follows
+            argv = [" ".join(words), *argv[len(words) :]]
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [], argv[1:])
     if wanted not in COMMANDS and wanted != "--version":

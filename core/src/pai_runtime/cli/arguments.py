@@ -54,6 +54,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_debug(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the lines of plugins that led to their exceptions."""
+    parser.add_argument(
+        "--debug", action="store_true", help="show which lines of a plugin's code led to an exception"
+    )
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for an existing run."""
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)

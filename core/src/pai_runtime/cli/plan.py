@@ -4,7 +4,7 @@ import argparse
 import shlex
 import sys
 
-from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_or_role
+from pai_runtime.cli.arguments import add_debug, add_job, add_json, add_policy, task_or_role
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.user import user_name
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     add_policy(parser)
     add_json(parser)
+    add_debug(parser)
     parser.add_argument(
         "--full",
         action="store_true",
@@ -49,9 +50,10 @@ def main(args: argparse.Namespace) -> int:
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()
-        report_problems([each for each in problems.in_order if each.severity == "note"])
+        told = [each for each in problems.in_order if each.severity == "note" or (args.debug and each.frames)]
+        report_problems(told, frames=args.debug)
     except InvalidInput as error:
-        report_problems(error.problems)
+        report_problems(error.problems, frames=args.debug)
         return INVALID
     except NoSuchTask as error:
         say(str(error))

@@ -28,6 +28,7 @@ DISTRIBUTIONS: Final = {
     "convert": "pai-job-v1",
     "cp": "pai-runs",
     "diff": "pai-runs",
+    "engines add slurm": "pai-slurm",
     "exit-codes": "pai-failure-analysis",
     "init": "pai-pod",
     "lock": "pai-definitions",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.cli.arguments import add_json, add_policy
+from pai_runtime.cli.arguments import add_debug, add_json, add_policy
 from pai_runtime.cli.plugin_entries import allow, frozen, update
 from pai_runtime.document.schemas import expectation
 from pai_runtime.document.yaml_text import yaml_lines
@@ -57,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a plugin's id, or its short name (default: all that are allowed)",
     )
-    check.add_argument(
-        "--debug", action="store_true", help="show which lines of a plugin's code led to an exception"
-    )
+    add_debug(check)
     digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
+from pai_runtime.cli.arguments import (
+    add_code,
+    add_debug,
+    add_job,
+    add_on,
+    add_policy,
+    task_or_role,
+    time_span,
+)
 from pai_runtime.cli.chosen_tasks import NoSuchTask
 from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
@@ -76,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="check the job, its plans and what it needs of this machine, or the cluster, without running it",
     )
+    add_debug(parser)
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
@@ -163,7 +172,7 @@ def _run(args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], l
         say(f"{error}")
         return INTERRUPTED if error.interrupted else CANNOT_RUN
     except InvalidInput as error:
-        report_problems(error.problems)
+        report_problems(error.problems, frames=args.debug)
         say(_NOTHING)
         return CANNOT_RUN
     except (CannotRun, NoSuchTask, ClusterError) as error:
@@ -205,7 +214,7 @@ def _job(
             say(f"note: {note}")
         job.run.check(job.plans, problems)
         problems.check()
-        report_problems(problems.in_order)
+        report_problems(problems.in_order, frames=args.debug)
         if not args.dry_run:
             for text in _beforehand(job, args.task):
                 say(text)

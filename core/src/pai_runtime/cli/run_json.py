@@ -24,7 +24,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
         **({"user": run.user} if run.user else {}),
         "job": run.job,
         "state": found.state,
-        **({"stopping": run.stopping, "queued": run.queued} if run.user else {}),
+        **({"stopping": run.stopping, "queued": run.queued, "note": run.note} if run.user else {}),
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,

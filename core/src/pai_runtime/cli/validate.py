@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
+from pai_runtime.cli.arguments import add_debug, add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_json(parser)
+    add_debug(parser)
     add_on(parser, "also check what the cluster of this engine profile (engines.yaml) can give")
     parser.add_argument(
         "--for",
@@ -66,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
             problems = tuple(map(stricter, problems))
         documents.append(validity(problems))
         if not args.json:
-            _report(job, problems)
+            _report(job, problems, frames=args.debug)
     is_valid = all(document["valid"] for document in documents)
     if args.json and len(documents) == 1:
         write_json(documents[0])
@@ -76,8 +77,8 @@ def main(args: argparse.Namespace) -> int:
     return 0 if is_valid else INVALID
 
 
-def _report(job: Path, problems: Sequence[Problem]) -> None:
-    report_problems(problems)
+def _report(job: Path, problems: Sequence[Problem], *, frames: bool) -> None:
+    report_problems(problems, frames=frames)
     if found := len(errors(problems)):
         report(f"{job} is invalid: {counted(found, 'error', 'errors')}")
     else:

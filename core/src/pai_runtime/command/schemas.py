@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from pai_runtime.document.schemas import package_schema
+from pai_runtime.host.profile_schema import BadProfileSchema, profile_schema
 
-__all__ = ["FILES", "file_schema"]
+__all__ = ["FILES", "BadProfileSchema", "file_schema", "profile_schema"]
 
 _PLACES: Final = {
     "job": ("pai_runtime.job", "job.schema.json"),

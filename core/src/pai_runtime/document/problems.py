@@ -6,7 +6,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
-from pai_runtime.task.record import field, record, replace
+from pai_runtime.task.record import field as record_field
+from pai_runtime.task.record import record, replace
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
@@ -43,7 +44,7 @@ class Position:
     file: str
     line: int = 0
     column: int = 0
-    required_by: "Position | None" = field(default_factory=lambda: None, compare=False)
+    required_by: "Position | None" = record_field(default_factory=lambda: None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -91,7 +92,8 @@ class Problem:
 
     `code` names the kind of problem for programs, such as ``unknown-field``; `message` states it for people,
     including what was `found` and `expected`, which are also fields of their own. As a string it is one line
-    that is safe to print, whatever the file contains.
+    that is safe to print, whatever the file contains. `frames` are the lines of a plugin's code that led
+    to it, outermost first, which only `problem_lines` shows, on request.
     """
 
     code: str
@@ -102,6 +104,7 @@ class Problem:
     expected: str | None = None
     suggestion: str | None = None
     severity: Severity = "error"
+    frames: tuple[str, ...] = record_field(default_factory=tuple, compare=False)
 
     def __post_init__(self) -> None:
         # A file may hold names of any length, and as many problems that name them.
@@ -125,7 +128,7 @@ class Problem:
     def to_json(self) -> dict[str, Any]:
         """Return the problem as a JSON object, without empty fields."""
         document: dict[str, Any] = {**vars(self), **(vars(self.position) if self.position else {})}
-        del document["position"]
+        del document["position"], document["frames"]
         document.pop("required_by", None)
         document["requiredBy"] = list(self.position.way) if self.position else []
         return {key: value for key, value in document.items() if value not in (None, "", 0, [])}
@@ -195,9 +198,12 @@ class Problems:
             self.add(*error.problems)
 
 
-def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
-    """Yield the first `MOST_SHOWN` problems as lines, and how many more there are."""
-    yield from map(str, problems[:MOST_SHOWN])
+def problem_lines(problems: Sequence[Problem], *, frames: bool = False) -> Iterator[str]:
+    """Yield the first `MOST_SHOWN` problems as lines, with their frames on request, and how many more."""
+    for problem in problems[:MOST_SHOWN]:
+        yield str(problem)
+        if frames:
+            yield from (f"    {printable(frame)}" for frame in problem.frames)
     if len(problems) > MOST_SHOWN:
         yield f"and {len(problems) - MOST_SHOWN} more"
 

@@ -22,6 +22,7 @@ from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
 from pai_runtime.supervisor.recording import cannot_run
+from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv, python_argv
 from pai_runtime.task.launch import LaunchOptions
@@ -61,6 +62,7 @@ __all__ = [
     "enter",
     "hook_argv",
     "keep_to_ourselves",
+    "killed_by",
     "lack_of_devices",
     "local_environment",
     "placement",

@@ -74,9 +74,9 @@ class RunRequest:
     say: Say = _nobody_listens
     timeout: float | None = None
     out: Path | None = None
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, Any] = field(default_factory=dict)
     prints_output: bool = False
-    provenance: Mapping[str, Any] = MappingProxyType({})
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 @record(frozen=True)

@@ -239,13 +239,14 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
         if ("jobFormat" in data) != ("pai_read_job" in data["hooks"]):
             faults.append("jobFormat: expected together with the hook pai_read_job")
         for field in ("parameters", "jobFormat"):
-            faults += _schema_faults(field, data.get(field, {}))
+            faults += schema_faults(field, data.get(field, {}))
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
     return f"its manifest {path} is invalid: " + "; ".join(faults) if faults else None
 
 
-def _schema_faults(field: str, schema: Any) -> Iterator[str]:
+def schema_faults(field: str, schema: Any) -> Iterator[str]:
+    """Yield what keeps the JSON Schema in a field, or a file, of a plugin from being used."""
     if error := schema_error(schema):
         yield f"{field}: invalid JSON Schema: {error}"
     for reference in _references(schema):

@@ -99,7 +99,9 @@ def _node(row: Any, children: Mapping[str | int, Node], source: Source) -> Node:
 def problem_to_json(problem: Problem) -> dict[str, Any]:
     """Return a problem as JSON data that `problem_from_json` reads, unlike that of `Problem.to_json`."""
     at = problem.position
-    return {**vars(problem), "position": at and [at.file, at.line, at.column]}
+    document = {**vars(problem), "position": at and [at.file, at.line, at.column]}
+    del document["frames"]
+    return document
 
 
 def problem_from_json(answer: Any) -> Problem:

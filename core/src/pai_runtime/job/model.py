@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from pai_runtime.document.amounts import seconds
 from pai_runtime.document.problems import DocumentPath, Location, Position
 from pai_runtime.document.value import Value
 from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.reading import text
 from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import FailurePolicy, RetryOn
@@ -222,6 +224,11 @@ class Job:
     secrets: Mapping[str, Value] = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def saving_time(self) -> float:
+        """The seconds that a command may take to save its work, before it is told to end."""
+        return seconds(text(self.on_preemption, "time")) or 0 if self.on_preemption else 0
 
     @property
     def position(self) -> Position:

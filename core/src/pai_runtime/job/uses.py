@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from pai_runtime.document.amounts import seconds
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
 from pai_runtime.job.reading import children, text
@@ -55,7 +54,7 @@ class RoleResolver:
             return None
         commands = tuple(children(value, "commands"))
         return OnPreemption(
-            seconds=seconds(text(value, "time")) or 0,
+            seconds=self._job.saving_time,
             signal=text(value, "signal") or ("" if commands else "SIGTERM"),
             script=self._script(commands) if commands else "",
         )

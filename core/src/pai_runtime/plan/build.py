@@ -147,7 +147,8 @@ class Planner:
         for (use, plugin), answer in zip(role.uses, answers, strict=True):
             if isinstance(answer, PluginError):
                 consequence = LEFT_OUT if use.failure_policy == "ignore" else None
-                found.append(use_problem(use, "plugin-error", self._shown(str(answer)), consequence))
+                problem = use_problem(use, "plugin-error", self._shown(str(answer)), consequence)
+                found.append(replace(problem, frames=tuple(map(self._shown, answer.frames))))
                 continue
             hooks, contribution = answer
             found += [

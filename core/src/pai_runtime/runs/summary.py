@@ -114,8 +114,13 @@ def _services(reader: RunReader, run: Run) -> Iterator[Service]:
             yield from (Service(task, name, None, why) for name, why in progress.failed_services.items())
 
 
+def searched_for_notes(run: Run) -> list[RunTask]:
+    """Return the tasks whose exit records are searched for notes."""
+    return [each for each in run.tasks if each.over][:MOST_READ]
+
+
 def _notes(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, str]]:
-    for task in [each for each in run.tasks if each.over][:MOST_READ]:
+    for task in searched_for_notes(run):
         notes = reader.exit_record(task).get("notes")
         yield from ((task, str(note)) for note in (notes if isinstance(notes, list) else ()))
 

@@ -15,7 +15,8 @@ MOST_READ = 1000
 class Usage:
     """What a task has used: MiB of memory at its peak, seconds of all processors; and what it requests.
 
-    `gpu_memory_peak` is in MiB; None if it used none, or the driver does not tell.
+    `gpu_memory_peak` is in MiB; None if it used none, or the driver does not tell. `gpu_utilization` is in
+    percent of the time, on average over its GPUs; None if unknown.
     """
 
     memory_peak: int
@@ -24,6 +25,7 @@ class Usage:
     memory: int | None = None
     cpu: int | None = None
     gpu: int | None = None
+    gpu_utilization: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -37,6 +39,7 @@ class Usage:
             "memoryPeakMB": self.memory_peak,
             "cpuSeconds": self.cpu_seconds,
             **({} if self.gpu_memory_peak is None else {"gpuMemoryPeakMB": self.gpu_memory_peak}),
+            **({} if self.gpu_utilization is None else {"gpuUtilizationPercent": self.gpu_utilization}),
             "requested": {name: value for name, value in requested.items() if value is not None},
         }
 
@@ -51,10 +54,9 @@ def usage_in(record: Mapping[str, Any]) -> Usage | None:
     memory, seconds = _whole(found.get("memoryPeakMB")), found.get("cpuSeconds")
     if memory is None or not isinstance(seconds, (int, float)):
         return None
-    gpu_memory = _whole(found.get("gpuMemoryPeakMB"))
-    return Usage(
-        memory, float(seconds), gpu_memory, *(_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu"))
-    )
+    gpu_memory, utilization = map(_whole, map(found.get, ("gpuMemoryPeakMB", "gpuUtilizationPercent")))
+    wanted_memory, cpu, gpu = (_whole(asked.get(name)) for name in ("memoryMB", "cpu", "gpu"))
+    return Usage(memory, float(seconds), gpu_memory, wanted_memory, cpu, gpu, utilization)
 
 
 def usage_of_tasks(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, Usage]]:

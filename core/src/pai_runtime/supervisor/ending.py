@@ -49,16 +49,23 @@ class ProcessTree:
         """Return those that get SIGTERM at once; the others get it when these are gone.
 
         One in another process group is left to what handles SIGTERM above it, as a launcher does that ends
-        its workers. One that does not handle SIGTERM and reads a pipe is spared while what may write into it
-        saves its work.
+        its workers. The `readers` are spared.
         """
-        number = signal.SIGTERM
-        handling = {pid for pid in self._processes if self._handles(pid, number)}
+        spared = self.readers()
+        return [
+            pid for pid in self._processes if not self._is_passed(pid, signal.SIGTERM) and pid not in spared
+        ]
+
+    def readers(self) -> list[int]:
+        """Return those that read a pipe and do not handle SIGTERM, if what may write into it saves its work.
+
+        They end by themselves once they have read what that wrote last.
+        """
+        handling = {pid for pid in self._processes if self._handles(pid, signal.SIGTERM)}
         return [
             pid
             for pid, process in self._processes.items()
-            if not self._is_passed(pid, number)
-            and not (process.reads_pipe and pid not in handling and handling.difference(self._above(pid)))
+            if process.reads_pipe and pid not in handling and handling.difference(self._above(pid))
         ]
 
     def outside(self) -> list[int]:

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 _ENVIRONMENT_BYTES = 8 * 1024 * 1024
 """Maximum size of the environment that a step leaves, more than the kernel takes for a process."""
 
-_OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
+_OF_ONE_STEP = {
+    "PAI_ENV",
+    "PAI_MASK",
+    "PAI_RUNTIME_PYTHON",
+    "PAI_TASK_EXIT_CODE",
+    "PAI_TASK_OUTCOME",
+    "PAI_TASK_PHASE",
+    "PAI_USER_LOG",
+}
 """Variables that each step is given anew; they are not carried over."""
 
 _UNBUFFERED = "PYTHONUNBUFFERED"

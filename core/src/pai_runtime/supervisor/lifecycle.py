@@ -58,8 +58,8 @@ class Runner(Protocol):
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run one step to its end; `result` is None before the outcome is known."""
 
-    def start_service(self, service: Service) -> bool:
-        """Start a background process; return whether the task may continue."""
+    def start_service(self, service: Service, use: UseRecord) -> bool:
+        """Start a background process of a use; return whether the task may continue."""
 
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command to its end; return None if it could not be started."""
@@ -75,6 +75,9 @@ class Runner(Protocol):
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Return why the task has been told to stop, and by which signal; None if it has not been."""
+
+    def limit(self) -> str:
+        """Return whose timeout ends the task, for people; empty for its own or the run's."""
 
 
 def run_init(plan: Plan, runner: Runner, say: Callable[[str], None]) -> SetUp:
@@ -200,7 +203,7 @@ def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -
 def _start_services(plan: Plan, number: int, runner: Runner) -> Result | None:
     use = plan.uses[number]
     for planned in plan.services:
-        if planned.use == number and not runner.start_service(planned.service):
+        if planned.use == number and not runner.start_service(planned.service, use):
             if stopped := _stopped(runner, "taskStarts"):
                 return stopped
             message = (
@@ -232,7 +235,10 @@ def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> R
     reason, number = told
     user_code = ended.code if ended else None
     if reason == "timeout":
-        return Result("timeout", TIMEOUT, phase, user_code, message=f"the task timed out in {phase}")
+        message = f"the task timed out in {phase}"
+        if limit := runner.limit():
+            message += f", before the time limit of {limit}"
+        return Result("timeout", TIMEOUT, phase, user_code, message=message)
     return Result(
         "cancelled",
         killed_by(number or 0),

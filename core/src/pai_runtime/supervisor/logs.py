@@ -73,7 +73,8 @@ class _RuntimeFile:
 class RuntimeLog:
     """A stream of lines into ``runtime.log``: messages of the runtime, or the output of a callback.
 
-    `source` is what prints, such as ``'data' in taskStarts``; the log says so wherever that changes.
+    `source` is what prints, such as ``'data' (org.example.data) in taskStarts``; the log says so wherever
+    that changes.
     """
 
     def __init__(self, masks: Masks, file: _RuntimeFile, source: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a service prints for people to see at once, and in the exit record."""
+"""What a step or service prints for people to see at once, and in the exit record."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import time
 from pai_runtime.supervisor.ending import ProcessTree
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.supervisor.mask_requests import MaskRequests
+from pai_runtime.supervisor.noted import Noted
 from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.task.signals import signal
 
@@ -26,6 +27,9 @@ _LAST_SECONDS = 10
 
 _LOOK_EVERY = 0.1
 """Seconds between two looks at processes that have been told to end."""
+
+_READS_ON = 1.0
+"""Seconds that the reader of a pipe has for the last of it, once what writes into it is gone."""
 
 _FORWARDED = (
     signal.SIGUSR1,
@@ -49,18 +53,25 @@ class Processes:
     A process that has to stop gets SIGTERM, and SIGKILL after `grace` seconds, and so does all below it, in
     the order of `ProcessTree`. All of it is waited for: a shell ends at once while the program that it ran
     saves its work. Background processes of one that ended by itself keep running, and so does their output.
-    `on_stop` is called with either signal.
+    `on_stop` is called with either signal, `on_note` with each note that a step prints.
     """
 
     def __init__(
-        self, loop: Loop, stop: Stop, logs: Logs, grace: float, on_stop: Callable[[int], None]
+        self,
+        loop: Loop,
+        stop: Stop,
+        logs: Logs,
+        grace: float,
+        *,
+        on_stop: Callable[[int], None],
+        on_note: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
         self._on_stop = on_stop
         self._steps_output = logs.runtime
-        self._steps_pipe = loop.pipe(logs.runtime)
+        self._steps_pipe = loop.pipe(Noted(logs.runtime, on_note))
         self._child: Child | None = None
         self._early: list[int] | None = None
         """Signals for a process that is just being started; None: there is none."""
@@ -145,10 +156,12 @@ class Processes:
         kill_at = time.monotonic() + self._grace
         tree = ProcessTree(child.pid)
         if not self._stop.at_once:
-            first = tree.told_first()
+            first, readers = tree.told_first(), tree.readers()
             tree.signal(signal.SIGTERM, first)
             self._on_stop(signal.SIGTERM)
             self._wait_while(lambda: bool(tree.left(first)), kill_at)
+            reads_until = min(time.monotonic() + _READS_ON, kill_at)
+            self._wait_while(lambda: bool(tree.left(readers)), reads_until)
             if time.monotonic() < kill_at:
                 tree.signal(signal.SIGTERM, tree.outside())
                 child.signal_group(signal.SIGTERM)  # also what has been started since then

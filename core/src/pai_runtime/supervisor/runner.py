@@ -69,15 +69,13 @@ class TaskRunner:
         self._task.journal.add("stepEnded", **where, exitCode=ended.code, signal=ended.signal)
         return ended
 
-    def start_service(self, service: Service) -> bool:
+    def start_service(self, service: Service, use: UseRecord) -> bool:
         """Start a background process; return whether the task may continue."""
         if self._services is None:
             from pai_runtime.supervisor.services import Services
 
             self._services = Services(self._task, self._environment.shell)
-        python = self._task.options.python or sys.executable
-        environment = {**self._variables(), "PAI_RUNTIME_PYTHON": python, "PAI_USER_LOG": self._task.user_log}
-        return self._services.start(service, environment)
+        return self._services.start(service, use, {**self._variables(), **self._of_scripts()})
 
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; return None if it could not be started."""
@@ -158,6 +156,10 @@ class TaskRunner:
         reason = self._task.stop.reason()
         return (reason, self._task.stop.signal) if reason else None
 
+    def limit(self) -> str:
+        """Return whose timeout ends the task, for people; empty for its own or the run's."""
+        return self._task.stop.limit
+
     def linger(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
         """Keep services that outlive the task; the exit record is written before."""
         if self._services and self._services.may_linger() and self._task.stop.reason() is None:
@@ -191,7 +193,7 @@ class TaskRunner:
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:
         """Announce the start of a step in logs and events; return the fields that its events share."""
         self._enter(step.phase)
-        self._task.logs.runtime.source = f"'{use.name}' in {step.phase}"
+        self._task.logs.runtime.source = f"{use.short_label} in {step.phase}"
         where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
         self._task.journal.add("stepStarted", **where)
         return where
@@ -206,6 +208,11 @@ class TaskRunner:
     def _variables(self) -> dict[str, str]:
         return {**self._environment.variables, **self._task.paths()}
 
+    def _of_scripts(self) -> dict[str, str]:
+        """Return the variables for scripts that read the output of the command with our interpreter."""
+        python = self._task.options.python or sys.executable
+        return {"PAI_RUNTIME_PYTHON": python, "PAI_USER_LOG": self._task.user_log}
+
     def _program(self, step: Step, use: UseRecord, result: Result | None) -> Program:
         environment = {**self._variables(), "PAI_TASK_PHASE": step.phase}
         if result is not None:
@@ -214,6 +221,8 @@ class TaskRunner:
         if step.hook is not None:
             record = self._record(result) if result else None
             return hook_program(self._task, step, environment, files, record=record)
+        if result is not None:
+            environment |= self._of_scripts()
         argv = self._environment.shell.step(
             use.name, files, self._environment.exported_fd, stop_at_error=step.failure_policy == "fail"
         )
@@ -225,7 +234,7 @@ class TaskRunner:
         self._environment.keep()
         self._count_oom_kills()
         if self._usage is None:
-            self._usage = Usage(self._task.loop)
+            self._usage = Usage(self._task.loop, self._variables())
 
     def _used(self) -> dict[str, Any]:
         """Return what the task has used, and requests; empty if nothing of it has run."""

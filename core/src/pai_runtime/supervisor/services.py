@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pai_runtime.supervisor.loop import Child, ExitStatus, Loop
     from pai_runtime.supervisor.shell import Shell
     from pai_runtime.supervisor.task import Task
-    from pai_runtime.task.plan import Service
+    from pai_runtime.task.plan import Service, UseRecord
 
 _FIRST_RESTART = 1.0
 _LAST_RESTART = 60.0
@@ -156,40 +156,40 @@ class Services:
         self._task = task
         self._shell = shell
         self._running: list[RunningService] = []
-        self._waiting: list[tuple[Service, Mapping[str, str]]] = []
+        self._waiting: list[Callable[[], None]] = []
         self._command_since: float | None = None
 
-    def start(self, service: Service, environment: Mapping[str, str]) -> bool:
+    def start(self, service: Service, use: UseRecord, environment: Mapping[str, str]) -> bool:
         """Start a service, or let it wait for silence; if it is required, wait until it is ready.
 
         Returns whether the task may continue.
         """
         if service.when_silent:
-            self._waiting.append((service, environment))
+            self._waiting.append(partial(self._start_if_silent, service, use, environment))
             return True
-        return self._start(service, environment)
+        return self._start(service, use, environment)
 
     def command_starts(self) -> None:
         """Listen from now on for the silence of the command, and start what waits for it."""
         self._command_since = time.monotonic()
-        for service, environment in self._waiting:
-            self._start_if_silent(service, environment)
+        for start in self._waiting:
+            start()
 
     def command_ended(self) -> None:
         """Start nothing more that waits for silence."""
         self._command_since = None
 
-    def _start_if_silent(self, service: Service, environment: Mapping[str, str]) -> None:
+    def _start_if_silent(self, service: Service, use: UseRecord, environment: Mapping[str, str]) -> None:
         if self._command_since is None:
             return
         logs = self._task.logs
         due = max(self._command_since, logs.stdout.fed, logs.stderr.fed) + service.when_silent
         if time.monotonic() >= due:
-            self._start(service, environment)
+            self._start(service, use, environment)
         else:
-            self._task.loop.at(due, partial(self._start_if_silent, service, environment))
+            self._task.loop.at(due, partial(self._start_if_silent, service, use, environment))
 
-    def _start(self, service: Service, environment: Mapping[str, str]) -> bool:
+    def _start(self, service: Service, use: UseRecord, environment: Mapping[str, str]) -> bool:
         task = self._task
 
         def spawn(script: bytes, name: str, on_end: Callable[[ExitStatus], None]) -> Child:
@@ -202,7 +202,7 @@ class Services:
 
         probe = task.script(service.probe) if service.probe is not None else None
         try:
-            stream = task.logs.runtime_stream(f"service '{service.name}'")
+            stream = task.logs.runtime_stream(f"service '{service.name}' of {use.short_label}")
             output = task.loop.pipe(Noted(stream, task.note))
             start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add, said)
             on_ready = partial(self._tell_ready, service, environment)

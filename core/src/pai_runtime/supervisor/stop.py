@@ -22,14 +22,17 @@ FOREVER = float("inf")
 class Stop:
     """Whether and why the task has been told to stop, and the deadlines of each kind of work.
 
-    A signal of `STOP_SIGNALS` cancels the task, and a second one ends it at once, without further callbacks.
-    A timeout, in seconds from now, ends it as ``timeout``. After either, the exit callbacks have
-    `exit_budget` seconds in all.
+    A signal of `STOP_SIGNALS` cancels the task, and a second one ends it at once, without further callbacks;
+    of a task with a lifeline, whose signals are the cluster's, it says nothing more than the first. A
+    timeout, in seconds from now, ends it as ``timeout``; `limit` is whose it is, for people. After either,
+    the exit callbacks have `exit_budget` seconds in all.
     """
 
-    def __init__(self, timeout: float | None, exit_budget: float) -> None:
+    def __init__(self, timeout: float | None, exit_budget: float, limit: str = "") -> None:
+        self.limit = limit
         self.signal: int | None = None
         self.at_once = False
+        self._has_lifeline = False
         self._told_at = FOREVER
         self._began = time.monotonic()
         self._timeout_at = self._began + timeout if timeout is not None else FOREVER
@@ -43,6 +46,7 @@ class Stop:
         """Tell the task to stop once the other end of a pipe is closed, as by the end of who started it."""
         import fcntl  # noqa: PLC0415 - few engines have such a pipe
 
+        self._has_lifeline = True
         signal.signal(_LIFELINE, lambda _number, _frame: self._look_at(lifeline))
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, _LIFELINE)
@@ -54,12 +58,13 @@ class Stop:
             is_closed = not os.read(lifeline, 1)
         except BlockingIOError:
             return
-        if is_closed and self.signal is None:
+        if is_closed:
             self._tell(signal.SIGTERM, None)
 
-    def limit(self, timeout: float) -> None:
+    def shorten(self, timeout: float) -> None:
         """Apply another timeout, in seconds from the start; the shorter one takes precedence."""
-        self._timeout_at = min(self._timeout_at, self._began + timeout)
+        if self._began + timeout < self._timeout_at:
+            self._timeout_at, self.limit = self._began + timeout, ""
 
     def has_saved(self, seconds: float) -> None:
         """Give the exit callbacks the time back that the command took to save its work."""
@@ -84,7 +89,8 @@ class Stop:
         return 0.0 if self.at_once else self.work_until() + self._saving + self._exit_budget / 2
 
     def _tell(self, number: int, _frame: FrameType | None) -> None:
-        self.at_once = self.signal is not None
+        # Slurm tells a task twice, within milliseconds, that its job is preempted.
+        self.at_once = self.signal is not None and not self._has_lifeline
         if self.signal is None:
             self.signal = number
             self._told_at = time.monotonic()

@@ -34,7 +34,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     signal.signal(
         signal.SIGCHLD, signal.SIG_DFL
     )  # ignored, as a caller may leave it, nobody could be waited for
-    stop = Stop(options.timeout, options.exit_budget)
+    stop = Stop(options.timeout, options.exit_budget, options.timeout_of)
     keep_to_ourselves()
     try:
         inputs = read_inputs(folder, options)
@@ -43,7 +43,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     if options.lifeline_fd is not None:
         stop.hold_on_to(options.lifeline_fd)
     if inputs.plan.timeout:
-        stop.limit(inputs.plan.timeout)
+        stop.shorten(inputs.plan.timeout)
     try:
         task = set_up(inputs, folder, stop)
     except (OSError, CannotStart) as error:

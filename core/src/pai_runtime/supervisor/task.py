@@ -25,12 +25,12 @@ from pai_runtime.task.layout import (
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.memfd import SCRIPT_END
 from pai_runtime.task.plan import Plan, PlanError
-from pai_runtime.task.record import field, record
+from pai_runtime.task.record import record
 from pai_runtime.task.state import Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from pai_runtime.supervisor.stop import Stop
@@ -79,7 +79,9 @@ class Task:
     journal: Journal
     loop: Loop
     processes: Processes
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress
+    note: Callable[[str], None]
+    """Tell people about the task, at once and in its exit record; each text once, and not many."""
 
     @property
     def plan(self) -> Plan:
@@ -99,13 +101,6 @@ class Task:
     def say(self, text: str) -> None:
         """Write a message of the runtime to ``runtime.log``."""
         self.logs.runtime.say(text)
-
-    def note(self, text: str) -> None:
-        """Tell people about the task, at once and in its exit record; each text once, and not many."""
-        shown = "".join(each if each.isprintable() else "\ufffd" for each in self.logs.masks.mask(text))
-        if shown not in self.progress.notes and len(self.progress.notes) < _MOST_NOTES:
-            self.progress.notes = (*self.progress.notes, shown)
-            self.journal.add("noted", note=shown)
 
     def script(self, text: str) -> bytes:
         """Return a script of the plan with the values of secrets and with the end mark for our shells."""
@@ -176,8 +171,21 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     loop = Loop(options.umask)
     mask_pipe = inside.fifo(MASK)
     journal = Journal(folder, EventFile(folder))
+    progress = Progress()
+
+    def note(text: str) -> None:
+        shown = "".join(each if each.isprintable() else "\ufffd" for each in logs.masks.mask(text))
+        if shown not in progress.notes and len(progress.notes) < _MOST_NOTES:
+            progress.notes = (*progress.notes, shown)
+            journal.add("noted", note=shown)
+
     processes = Processes(
-        loop, stop, logs, options.grace, lambda number: journal.add("stopping", signal=number)
+        loop,
+        stop,
+        logs,
+        options.grace,
+        on_stop=lambda number: journal.add("stopping", signal=number),
+        on_note=note,
     )
     processes.listen(mask_pipe, logs)
     folder.reserve(RECORD, RECORD_BYTES)
@@ -190,4 +198,6 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
         journal=journal,
         loop=loop,
         processes=processes,
+        progress=progress,
+        note=note,
     )

@@ -1,4 +1,4 @@
-"""What a task uses: its peaks of memory and GPU memory, sampled over its processes, and its CPU time.
+"""What a task uses: its peaks of memory and GPU memory, its CPU time, and how busy its GPUs are.
 
 Memory is what a kernel cannot take back from processes: anonymous and shared pages. Pages of files are left
 out, as they are where a limit ends a container; so is `memory.peak` of a cgroup, which counts files that were
@@ -12,14 +12,16 @@ import time
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from pai_runtime.supervisor.gpu_memory import gpu_memory, has_devices
+from pai_runtime.supervisor.nvidia_smi import GpuSamples, nvidia_smi
 from pai_runtime.supervisor.process_tree import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from pai_runtime.supervisor.loop import Loop
+    from pai_runtime.supervisor.spawning import Program
     from pai_runtime.task.plan import Plan
 
 _FIRST = 0.1
@@ -31,17 +33,24 @@ _FEW = 3
 """Samples of which fewer say nothing, as the command was too short."""
 
 
-class Usage:
-    """What a task uses, from now on."""
+_GPUS_AFTER = 5.0
+"""Seconds until the GPUs are looked at, which takes a process."""
 
-    def __init__(self, loop: Loop) -> None:
+
+class Usage:
+    """What a task with these variables uses, from now on."""
+
+    def __init__(self, loop: Loop, variables: Mapping[str, str]) -> None:
         self._loop = loop
         self._began = time.monotonic()
         self._wait = _FIRST
         self._taken = 0.0
         self._samples = self._peak = self._gpu_peak = 0
         self._has_gpus = has_devices()
+        self._gpus: GpuSamples | None = None
         loop.at(self._began + self._wait, self._sample)
+        if program := nvidia_smi(variables.get("CUDA_VISIBLE_DEVICES"), variables.get("PATH", "")):
+            loop.at(self._began + _GPUS_AFTER, lambda: self._sample_gpus(program))
 
     def measured(self) -> dict[str, Any]:
         """Return what was used until now: MiB of memory at most, and seconds of all processors."""
@@ -49,11 +58,17 @@ class Usage:
         peak = self._peak
         if self._samples < _FEW and children.ru_maxrss > 2 * getrusage(RUSAGE_SELF).ru_maxrss:
             peak = max(peak, children.ru_maxrss)  # of one process, with pages of files
+        gpus = self._gpus or GpuSamples()
+        gpu_peak = max(-(-self._gpu_peak // 1024), gpus.memory_peak)
         return {
             "memoryPeakMB": -(-peak // 1024),
             "cpuSeconds": round(children.ru_utime + children.ru_stime, 2),
-            **({"gpuMemoryPeakMB": -(-self._gpu_peak // 1024)} if self._gpu_peak else {}),
+            **({"gpuMemoryPeakMB": gpu_peak} if gpu_peak else {}),
+            **({} if gpus.utilization is None else {"gpuUtilizationPercent": gpus.utilization}),
         }
+
+    def _sample_gpus(self, program: Program) -> None:
+        self._gpus = GpuSamples.of(program, self._loop)
 
     def _sample(self) -> None:
         began = time.thread_time()

@@ -36,6 +36,8 @@ class LaunchOptions:
 
     timeout: float | None = None
     """Until the task is ended; None: never."""
+    timeout_of: str = ""
+    """Whose timeout that is, for the record, such as "the allocation"; empty: the run's own."""
     grace: float = 10
     """Between SIGTERM and SIGKILL."""
     exit_budget: float = 30

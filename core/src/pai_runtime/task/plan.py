@@ -79,6 +79,11 @@ class UseRecord:
     capabilities: tuple[str, ...] = ()
 
     @property
+    def short_label(self) -> str:
+        """The use where it has to be short: name and plugin."""
+        return f"'{self.name}' ({self.plugin})"
+
+    @property
     def label(self) -> str:
         """The use in messages: name, plugin, distribution and version, file:line:column."""
         return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.origin})"

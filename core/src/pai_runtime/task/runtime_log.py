@@ -15,7 +15,7 @@ PRINTED = "[INFO] output of "
 """The beginning of a line that says what printed the lines after it."""
 
 NOTE = "[NOTE] "
-"""The beginning of a line that a service prints for people to see at once, and in the exit record."""
+"""The beginning of a line that a step or service prints for people to see at once, and in the exit record."""
 
 _MARK = "] [openpai-runtime] "
 

@@ -44,7 +44,7 @@ class Announcements:
         for name, why in progress.failed_services.items() if progress is not None else ():
             yield f"{name} {_said(why)}", failed_service(self._reader, [task.name], name, why)
         for note in progress.notes if progress is not None else ():
-            yield _said(note), f"{task.name}: {note}"
+            yield _said_at(note), f"{task.name}: {note}"
         if text := kept(self._reader, task, progress):
             yield text, text
 
@@ -70,6 +70,11 @@ class Notes:
 def _said(note: str) -> str:
     """Return a note with its numbers normalised, for comparison."""
     return re.sub(r"\d+", "0", note)
+
+
+def _said_at(note: str) -> str:
+    """Return a note with its numbers normalised, but those of lines of code: another line is news."""
+    return re.sub(r"(?<![:\d])\d+", "0", note)
 
 
 class LongSteps:

@@ -86,9 +86,9 @@ def report(*lines: str) -> None:
         sys.stderr.flush()
 
 
-def report_problems(problems: Sequence[Problem]) -> None:
-    """Print problems to standard error, up to `MOST_SHOWN`."""
-    report(*problem_lines(problems))
+def report_problems(problems: Sequence[Problem], *, frames: bool = False) -> None:
+    """Print problems to standard error, up to `MOST_SHOWN`; with their frames for ``--debug``."""
+    report(*problem_lines(problems, frames=frames))
 
 
 def columns() -> int | None:

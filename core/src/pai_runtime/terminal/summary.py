@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary
+from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary, searched_for_notes
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line, some
@@ -38,6 +38,8 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
             yield f"  of {len(run.tasks)} tasks: {counts(each.state for each in run.tasks)}"
     else:
         yield f"the job was cancelled after {took}{logs}"
+        if run.note:
+            yield f"  {_line(run.note)}"
     if failed:
         yield from _failed_callbacks(reader, summary.callbacks, failed)
     yield from _of_tasks(reader, summary)
@@ -59,12 +61,25 @@ def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _notes(summary: Summary) -> Iterator[str]:
     tasks: dict[str, list[str]] = {}
+    searched = searched_for_notes(summary.run)
     for task, note in summary.notes:
         tasks.setdefault(note, []).append(task.name)
     for note, named in list(tasks.items())[:_MOST_NAMED]:
-        yield f"  note of {some(named)}: {_line(note)}"
+        yield f"  note of {some(named)}{_but_not(searched, named)}: {_line(note)}"
     if len(tasks) > _MOST_NAMED:
         yield f"  {counted(len(tasks) - _MOST_NAMED, 'more note', 'more notes')}"
+
+
+def _but_not(tasks: Sequence[RunTask], named: Sequence[str]) -> str:
+    """Return which few tasks lack the note of all others of their roles; empty if they are none, or not few.
+
+    Of tasks that hang, it is these that the others wait for.
+    """
+    roles = {name.rpartition("/")[0] for name in named}
+    alike = [task.name for task in tasks if task.name.rpartition("/")[0] in roles]
+    noted = set(named)
+    others = [name for name in alike if name not in noted]
+    return f", but not of {some(others)}" if 0 < len(others) <= len(alike) // 3 else ""
 
 
 def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:

@@ -43,6 +43,8 @@ def _amounts(group: Sequence[Usage]) -> str:
     if gpu := [each.gpu_memory_peak for each in group if each.gpu_memory_peak is not None]:
         where = f"on {counted(asked.gpu, 'GPU', 'GPUs')}" if asked.gpu else "of GPU memory"
         amounts.append(f"{_range(gpu)} MB {where}")
+    if busy := [each.gpu_utilization for each in group if each.gpu_utilization is not None]:
+        amounts.append(f"GPU busy {_range(busy)} %")
     return ", ".join(amounts)
 
 

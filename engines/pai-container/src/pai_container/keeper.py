@@ -26,6 +26,7 @@ from pai_runtime.engine.local import (
     end_with_parent,
     hook_argv,
     keep_to_ourselves,
+    killed_by,
     python_argv,
 )
 
@@ -101,6 +102,8 @@ class _Keeper:
         code = os.waitstatus_to_exitcode(status)
         self._is_left = code < 0 or code in _NOT_STARTED
         if self._is_left and not folder.exists(RECORD):
+            if self._stops:
+                return killed_by(signal.SIGTERM)  # the engine records that the task was cancelled
             text = said(os.pread(stderr, _MOST_SAID, max(0, os.fstat(stderr).st_size - _MOST_SAID)))
             return cannot_run(folder, f"cannot start the container: {text}", LaunchOptions())
         return code if code >= 0 else _MOST_CODE

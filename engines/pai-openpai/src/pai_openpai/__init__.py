@@ -3,7 +3,7 @@
 The Framework, its object for a job, is read from the Kubernetes API once all tasks have an address. From it
 follow the job file, and the addresses and ports of all tasks.
 
-And what its REST server refuses of a job, for ``pai-runtime validate --for openpai``.
+And what its REST server refuses or changes of a job, for ``pai-runtime validate --for openpai``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pai_check_job(document: Value, problems: Problems) -> None:
-    """Report all that OpenPAI would refuse in the document of a job."""
+    """Report all that OpenPAI would refuse or change in the document of a job."""
     from pai_openpai.job_check import check_for_openpai  # noqa: PLC0415 - slow, and not for the pods
 
     check_for_openpai(document, problems)

@@ -1,4 +1,4 @@
-"""Checks for what OpenPAI's REST server would refuse in a valid job, by its own schema and rules.
+"""Checks for what OpenPAI's REST server would refuse or change in a valid job, by its own schema and rules.
 
 It looks at the file alone, knows no definitions, and lets a reference to one pass in ``require`` of a job's
 own prerequisite only.
@@ -7,6 +7,7 @@ own prerequisite only.
 import re
 from collections.abc import Iterator
 
+from pai_openpai.rendered_values import changed_values
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
@@ -18,12 +19,14 @@ MOST_BYTES = 102_400
 """Maximum size of the body of a request to OpenPAI's REST server."""
 
 _CODE = "refused-by-openpai"
+_SHOWN = "secrets-shown"
 _MARKETPLACE = "marketplace://"
+_SECRET = re.compile(r"<%\s*\$secrets\b[^<>%]*%>")
 _MASKED = re.compile(r"^secrets:", re.MULTILINE)
 
 
 def check_for_openpai(root: Value, problems: Problems) -> None:
-    """Report all that OpenPAI would refuse in the document of a job, with the form that it accepts."""
+    """Report all that OpenPAI would refuse or change in the document of a job, with the form to write."""
     if not isinstance(root.data, dict):
         return
     if "protocolVersion" not in root.data:
@@ -35,7 +38,7 @@ def check_for_openpai(root: Value, problems: Problems) -> None:
     found.add(*_size(root), *_references(root))
     for problem in found.in_order:
         problems.add(replace(problem, code=_CODE, message=f"OpenPAI refuses the job: {problem.message}"))
-    problems.add(*_open_secrets(root))
+    problems.add(*_open_secrets(root), *changed_values(root))
 
 
 def _size(root: Value) -> Iterator[Problem]:
@@ -87,11 +90,22 @@ def _form(name: Value, kind: str) -> str:
 
 
 def _open_secrets(root: Value) -> Iterator[Problem]:
-    """Report secrets that OpenPAI would show to all: it recognises their section by its first line only."""
+    """Report secrets that OpenPAI would show to all.
+
+    It recognises their section by its first line only, and hides nothing else.
+    """
     secrets = root.get("secrets")
     if secrets and secrets.data and not _MASKED.search(root.node.source.text):
         message = (
             "OpenPAI shows these values to all its users: it hides only a section that begins with"
             " 'secrets:', without quotes, at the start of a line of a YAML file"
         )
-        yield secrets.problem("secrets-shown", message, at_key=True)
+        yield secrets.problem(_SHOWN, message, at_key=True)
+    for prerequisite in mappings(root, "prerequisites"):
+        password = string(mapping(prerequisite, "auth"), "password")
+        if password and not _SECRET.fullmatch(password.text.strip()):
+            message = (
+                "OpenPAI shows this password to all its users; give it in the section secrets, and write"
+                " <% $secrets.NAME %> here"
+            )
+            yield password.problem(_SHOWN, message, at_key=True)

@@ -26,10 +26,14 @@ NODES: Final = "nodes.json"
 
 
 class Allocated(Site):
-    """The nodes of the allocation that this process is in; each task is a step."""
+    """The nodes of the allocation that this process is in; each task is a step.
 
-    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest) -> None:
+    `limit` names whose time limit the run's timeout is, if it is not its own.
+    """
+
+    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest, *, limit: str = "") -> None:
         super().__init__(job, folder, wanted)
+        self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
         self._steps: Steps | None = None
 
@@ -81,6 +85,7 @@ class Allocated(Site):
             tell=self._steps.tell,
             last_words=last_words,
             is_elsewhere=True,
+            timeout_of=self._limit,
         )
 
     def cancelled(self, number: int) -> None:

@@ -3,15 +3,19 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from pai_runtime.engine import RunRequest
+from pai_runtime.engine import Job, Placement, RunRequest
 from pai_runtime.engine.local import OPTIONS, LocalEngine, NewLocalRun
 from pai_slurm.allocated import Allocated
 from pai_slurm.allocation import seconds_left
 
 _RESERVE: Final = 60.0
-"""Seconds before the end of the allocation in which tasks are ended, with their exit callbacks."""
+"""Seconds before the end of the allocation in which tasks are ended, with their exit callbacks.
+
+The time to save their work is added.
+"""
 
 
 class AllocationEngine(LocalEngine):
@@ -24,15 +28,23 @@ class AllocationEngine(LocalEngine):
     }
     prints_output = False
 
-    def new_run(self, request: RunRequest) -> NewLocalRun:
+    def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        left = seconds_left(os.environ.get("SLURM_JOB_ID", ""))
-        if left is None:
-            return NewLocalRun(request, Allocated)
-        timeout = max(left - min(_RESERVE, left / 2), 1.0)
-        if request.timeout is None or timeout < request.timeout:
-            request.say(
-                f"note: the allocation ends in {left:.0f} s; tasks are ended {left - timeout:.0f} s before"
-            )
-            request = replace(request, timeout=timeout)
-        return NewLocalRun(request, Allocated)
+        return NewAllocatedRun(request, Allocated)
+
+
+class NewAllocatedRun(NewLocalRun):
+    """A run in the allocation around us that is not started yet."""
+
+    def place(self, job: Job) -> Placement:
+        """Return a placement; tasks end before the allocation, with the time to save their work."""
+        request, job_id = self._request, os.environ.get("SLURM_JOB_ID", "")
+        left = seconds_left(job_id)
+        if left is not None:
+            timeout = max(left - min(_RESERVE + job.saving_time, left / 2), 1.0)
+            if request.timeout is None or timeout < request.timeout:
+                early = f"{left - timeout:.0f} s before"
+                request.say(f"note: the allocation ends in {left:.0f} s; tasks are ended {early}")
+                self._request = replace(request, timeout=timeout)
+                self._site = partial(Allocated, limit=f"the allocation, Slurm job {job_id}")
+        return super().place(job)

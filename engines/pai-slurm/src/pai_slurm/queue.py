@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from pai_slurm.commands import call
 _EVERY: Final = 5.0
 """Seconds between two questions while a job waits; while all of interest run, six times as many."""
 _RUNNING: Final = 30.0
+_ENDING: Final = 0.5
 _LONGEST: Final = 60.0
 _FORMAT: Final = "%i|%T|%S|%r"
 
@@ -101,14 +103,14 @@ class Queue:
         """Whether the last look failed."""
         return self._failures > 0
 
-    def job(self, job_id: str, *, since: float) -> QueuedJob | None:
-        """Return a job that was submitted at a time; None if Slurm does not know it any more.
+    def job(self, job_id: str, *, since: float, is_ending: bool = False) -> QueuedJob | None:
+        """Return a job as it was at a time or later; None if Slurm does not know it any more.
 
         Raises `ClusterError` if it could not be asked since.
         """
         found = self._jobs.get(job_id)
-        every = _RUNNING if found and not found.is_waiting else _EVERY
-        is_new = found is None and (self._looked is None or self._looked < since)
+        every = _ENDING if is_ending else _RUNNING if found and not found.is_waiting else _EVERY
+        is_new = (found is None or is_ending) and (self._looked is None or self._looked < since)
         now = time.time()
         if now >= self._next and (is_new or self._looked is None or now - self._looked >= every):
             self._look(now)
@@ -128,3 +130,18 @@ class Queue:
         # A heterogeneous job is one by its first component, which has the others' fate.
         jobs = {row[0].removesuffix("+0"): QueuedJob(row[1], row[3], row[2]) for row in rows if len(row) == 4}  # noqa: PLR2004
         self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0
+
+
+def end_of(job_id: str, state: str) -> str:
+    """Return how a job has ended that is over in a state.
+
+    One that was preempted and does not end at once, as its partition lets it, is shown by how it ended then.
+    """
+    if state in ("", "COMPLETED", "NODE_FAIL", "PREEMPTED"):
+        return state
+    try:
+        said = call("scontrol", "show", "job", job_id, "--oneliner")
+    except ClusterError:
+        return state
+    preempted = re.search(r"\bPreemptTime=(\S+)", said)
+    return "PREEMPTED" if preempted and preempted[1] not in ("None", "N/A", "Unknown") else state

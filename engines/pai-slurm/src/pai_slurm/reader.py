@@ -30,7 +30,7 @@ from pai_runtime.engine.messages import printable
 from pai_runtime.engine.records import LogName, RunOutcome
 from pai_slurm.allocated import NODES
 from pai_slurm.commands import Refused, call, program
-from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob
+from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob, end_of
 from pai_slurm.script import LOG
 from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
 
@@ -39,6 +39,7 @@ _MOST_SAID: Final = 1000
 _STALE: Final = 10.0
 """Seconds for which the shared file system may show the run as it was before its end."""
 _SUBMITTED_WITHIN: Final = 120.0
+_CANCELLED: Final = "was cancelled on the cluster, as by scancel"
 
 
 class SlurmRunReader(RunReader):
@@ -70,7 +71,7 @@ class SlurmRunReader(RunReader):
                 return run
             if job is not None and not job.is_over:
                 return _in_queue(run, found, job)
-            end = note_end(self.path, job.state if job else "")
+            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
             run = self._told(found)  # it may have ended meanwhile
         return run if run.ended is not None else self._ended(run, found, end)
 
@@ -93,14 +94,14 @@ class SlurmRunReader(RunReader):
         end = found.end
         if end is None:
             try:
-                job = self._queue.job(found.job_id, since=run.ended or 0.0)
+                job = self._queue.job(found.job_id, since=run.ended or 0.0, is_ending=True)
             except ClusterError:
                 return run
             if job is not None and not job.is_over:
-                return run
-            end = note_end(self.path, job.state if job else "")
-        why = DONE_TO_IT.get(end.state, "")
-        return replace(run, note=f"job {found.job_id} {why}") if why else run
+                is_soon = time.time() < (run.ended or 0.0) + _STALE
+                return replace(run, ended=None, outcome=None, stopping=True) if is_soon else run
+            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+        return run if found.is_stopped else _done_to(run, found.job_id, end.state)
 
     def _ended(self, run: Run, found: Submitted, end: End) -> Run:
         """Return a run whose supervisor could not tell how it ended."""
@@ -111,7 +112,8 @@ class SlurmRunReader(RunReader):
             return replace(run, lost=True, queued=False, stopping=False)
         is_cancelled = end.state == "CANCELLED" or found.is_stopped
         said = "" if is_cancelled or has_begun else self._said()
-        note = f"job {found.job_id} {ENDS.get(end.state, end.state)}{said}"
+        is_by_hand = is_cancelled and not found.is_stopped
+        note = f"job {found.job_id} {_CANCELLED if is_by_hand else ENDS.get(end.state, end.state)}{said}"
         tasks = tuple(task if task.over else replace(task, state="stopped") for task in run.tasks)
         outcome: RunOutcome = "cancelled" if is_cancelled else "failed"
         ended = replace(run, tasks=tasks, ended=end.at, outcome=outcome, note=note)
@@ -254,6 +256,17 @@ def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
     note = f"job {found.job_id} {job.why_waiting()}"
     tasks = tuple(task if task.over else replace(task, note=note) for task in run.tasks)
     return replace(run, tasks=tasks, queued=True)
+
+
+def _done_to(run: Run, job_id: str, state: str) -> Run:
+    """Return a run that is over and nobody has stopped here, with what Slurm did to its job."""
+    if state == "CANCELLED":
+        return replace(run, outcome="cancelled", note=f"job {job_id} {_CANCELLED}")
+    why = DONE_TO_IT.get(state, "")
+    if not why:
+        return run
+    failed = run.failed_task if state == "OUT_OF_MEMORY" else None
+    return replace(run, outcome="failed", failed_task=failed, note=f"job {job_id} {why}")
 
 
 def _submitting(run: Run) -> Run:

@@ -50,11 +50,17 @@ def main(args: argparse.Namespace, _: Output) -> int:
 
 
 def _put_below(parser: argparse.ArgumentParser) -> None:
-    """Put commands of two words, such as ``plugins new``, below the first one, as people type them."""
+    """Put commands of several words, such as ``plugins new``, below the first ones, as people type them."""
     choices = _commands(parser).choices
     for name in [name for name in choices if " " in name]:
-        first, _, second = name.partition(" ")
-        _commands(choices[first]).choices[second] = choices.pop(name)
+        command, (*above, last) = choices.pop(name), name.split()
+        group = parser
+        for word in above:
+            known = _commands(group)
+            if word not in known.choices:
+                known.add_parser(word).add_subparsers()
+            group = known.choices[word]
+        _commands(group).choices[last] = command
 
 
 def _commands(parser: argparse.ArgumentParser) -> Any:

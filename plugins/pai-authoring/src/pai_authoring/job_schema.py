@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pai_authoring.embedded_schema import definitions_of
 from pai_runtime.command.jobs import PLUGIN_PREFIX, Plugin
 
 _Schema = dict[str, Any]
@@ -69,28 +70,12 @@ def _choices(plugins: Iterable[Plugin]) -> list[_Schema]:
 
 def _parameters(plugin: Plugin, definitions: _Schema) -> _Schema:
     """Add the schema of a plugin's parameters, and those that it refers to, to the definitions."""
-    own = copy.deepcopy(dict(plugin.manifest.parameters))
-    own.pop("$schema", None)
-    own.setdefault("title", f"a mapping with parameters of {_ids(plugin)[0]}")
-    parts: _Schema = own.pop("$defs", {})
-    for name, part in parts.items():
-        definitions[f"{plugin.id}:{name}"] = _rendered(_moved(part, plugin.id))
-    found: _Schema = _rendered(_moved(own, plugin.id))
-    definitions[plugin.id] = found
-    return found
-
-
-def _moved(schema: Any, id_: str) -> Any:
-    """Return a part of a plugin's schema whose references lead to where its definitions are now."""
-    if isinstance(schema, list):
-        return [_moved(each, id_) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    moved = {key: _moved(value, id_) for key, value in schema.items()}
-    if isinstance(target := schema.get("$ref"), str):
-        name = target.removeprefix("#/$defs/")
-        moved["$ref"] = f"#/$defs/{id_}:{name}" if name != target else f"#/$defs/{id_}{target[1:]}"
-    return moved
+    title = f"a mapping with parameters of {_ids(plugin)[0]}"
+    own = {"title": title, **plugin.manifest.parameters}
+    found = {name: _rendered(part) for name, part in definitions_of(own, plugin.id).items()}
+    definitions |= found
+    parameters: _Schema = found[plugin.id]
+    return parameters
 
 
 def _rendered(schema: Any) -> Any:

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pai_failure_analysis.noting import NOTING
 from pai_failure_analysis.permanent_codes import permanent_codes
 from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, UserError, hookimpl
 
@@ -21,7 +22,7 @@ _MOST_WARNINGS = 20
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG001 - hooks match by name
-    """Contribute the cluster's rules, and the exit codes after which a retry is useless.
+    """Contribute the cluster's rules, the exit codes after which a retry is useless, and notes on the log.
 
     Invalid rules of the job are refused here, before anything is started.
     """
@@ -35,20 +36,21 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
         own += rules
     path = os.environ.get(CLUSTER_SPEC)
     if not path:
-        return Contribution(permanent_codes=permanent_codes(own)) if own else _by_shipped_rules()
+        codes = permanent_codes(own)
+        return Contribution(permanent_codes=codes, steps=[NOTING]) if own else _by_shipped_rules()
     spec = _cluster_spec(path, _changed(path))
     warnings = list(spec.faults)
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
         warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more invalid entries or patterns"]
     codes = permanent_codes([*own, *spec.rules])
-    return Contribution(exit_rules=spec.entries, warnings=warnings, permanent_codes=codes)
+    return Contribution(exit_rules=spec.entries, warnings=warnings, permanent_codes=codes, steps=[NOTING])
 
 
 @cache
 def _by_shipped_rules() -> Contribution:
     """Return the contribution of uses without own rules, cached for the thousands of tasks of a job."""
-    return Contribution(permanent_codes=permanent_codes(()))
+    return Contribution(permanent_codes=permanent_codes(()), steps=[NOTING])
 
 
 @hookimpl

@@ -65,7 +65,7 @@ def _without_loss(log: bytes) -> Note | None:
     end = log.find(b"\n", first.end())
     line = log[begin : end if end >= 0 else len(log)]
     step = _STEP.search(line)
-    since = f"{step[1].decode().lower()} {step[2].decode()}" if step else "the line shown"
+    since = f"{step[1].decode().lower()} {step[2].decode()}" if step else "a step without a number"
     kind = "NaN" if first[1].lower() == b"nan" else "infinite"
     return Note(
         "LossNotFinite", f"The loss is {kind} from {since} on: what was trained since is worthless.", begin

@@ -43,14 +43,13 @@ def place(clone: Path, folder: Path, identity: str) -> bool:
             refuse_what_is_there(folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
             _rename(clone, folder)
-        except (OSError, PlaceTaken) as error:
-            # Another task of the job may have been faster.
+        except PlaceTaken:
+            if not holds(folder, identity):  # else another task of the job was faster
+                raise
+        except OSError as error:
             if not holds(folder, identity):
-                if isinstance(error, PlaceTaken):
-                    raise
-                raise PlaceTaken(
-                    f"the clone cannot be moved into place at {folder}: {error.strerror or error}"
-                ) from None
+                reason = error.strerror or error
+                raise PlaceTaken(f"the clone cannot be moved into place at {folder}: {reason}") from None
         else:
             return True
     shutil.rmtree(clone)

@@ -68,8 +68,9 @@ def main() -> None:
 
 def report(found: Sequence[Look], seconds: float) -> list[str]:
     """Return what people are told about processes that are stuck."""
-    lines = [f"{_NOTE}seems to hang, nothing has moved for {seconds:.0f} s: it is {where(found[0])}"]
-    lines.append("[INFO] these processes of the task wait:")
+    # The same text in each task that is there, by which whoever reads the run groups them.
+    lines = [f"{_NOTE}seems to hang: it is {where(found[0])}"]
+    lines.append(f"[INFO] nothing has moved for {seconds:.0f} s; these processes of the task wait:")
     for look in found:
         lines.append(f"process {look.process.pid} ({look.process.name}) is {where(look)}")
         if look.main:

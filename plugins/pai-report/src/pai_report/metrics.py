@@ -88,6 +88,11 @@ def _of_usage(labels: _Labels, usages: Iterable[tuple[RunTask, Usage]]) -> Itera
             "Most GPU memory that a task had at a time, as sampled.",
             [_bytes(usage.gpu_memory_peak) for _, usage in used],
         ),
+        (
+            "gpu_utilization_ratio",
+            "How busy the GPUs of a task were on average, from 0 to 1.",
+            [_ratio(usage.gpu_utilization) for _, usage in used],
+        ),
         ("cpus_requested", "CPUs that a task asks for.", [usage.cpu for _, usage in used]),
         ("gpus_requested", "GPUs that a task asks for.", [usage.gpu for _, usage in used]),
     ):
@@ -101,6 +106,10 @@ def _of_usage(labels: _Labels, usages: Iterable[tuple[RunTask, Usage]]) -> Itera
 
 def _of(task: RunTask) -> _Labels:
     return {"role": task.role, "index": str(task.index)}
+
+
+def _ratio(percent: int | None) -> float | None:
+    return None if percent is None else percent / 100
 
 
 def _bytes(mebibytes: int | None) -> int | None:

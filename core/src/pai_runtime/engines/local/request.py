@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from pai_runtime.task.record import record
+from pai_runtime.task.record import field, record
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.engines.code import Code
@@ -37,4 +36,4 @@ class LocalRequest:
     definitions: str
     prints_output: bool = True
     machine: Path = Path("/")
-    provenance: Mapping[str, Any] = MappingProxyType({})
+    provenance: Mapping[str, Any] = field(default_factory=dict)

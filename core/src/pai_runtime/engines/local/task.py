@@ -53,7 +53,8 @@ class TaskSettings:
     process whose end is that of the task, and returns its process id; it raises OSError. `tell` sends that
     child a signal. `last_words` returns what ended a task whose supervisor left no record; empty if unknown.
     With `is_elsewhere`, the child only stands for a supervisor on another machine: the exit
-    code that is recorded there takes precedence over that of the child.
+    code that is recorded there takes precedence over that of the child. `timeout_of` is whose time limit the
+    run's timeout keeps, for people.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -67,6 +68,7 @@ class TaskSettings:
     tell: Callable[[int, int], None] = os.kill
     last_words: Callable[[Folder], str] = lambda _folder: ""
     is_elsewhere: bool = False
+    timeout_of: str = ""
 
 
 def shared_text(plan: Plan) -> str:
@@ -246,7 +248,11 @@ class LocalTask:
             folder=str(self._run.path / self.label),
             environment=self._options.environment,
             options=LaunchOptions(
-                timeout=seconds, prefix=prefix, python=sys.executable, variables=invented
+                timeout=seconds,
+                timeout_of=self._options.timeout_of,
+                prefix=prefix,
+                python=sys.executable,
+                variables=invented,
             ).to_argument(),
             silent=self._options.shown_elsewhere,
             isolated=isolated,
