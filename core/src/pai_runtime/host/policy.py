@@ -93,13 +93,12 @@ def is_downgrade(version: str, versions: str) -> bool:
 
     if versions == EVERY or SpecifierSet(versions).contains(version, prereleases=True):
         return False
+    lowest = []
     for specifier in SpecifierSet(versions):
-        with contextlib.suppress(InvalidVersion):  # `===` takes any text
-            if specifier.operator in _LOWEST and Version(version) < Version(
-                specifier.version.removesuffix(".*")
-            ):
-                return True
-    return False
+        if specifier.operator in _LOWEST:
+            with contextlib.suppress(InvalidVersion):  # `===` takes any text
+                lowest.append(Version(specifier.version.removesuffix(".*")))
+    return any(Version(version) <= each for each in lowest)
 
 
 def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iterator[Problem]:

@@ -52,12 +52,12 @@ def verify_entries(
             plugin = host.find(id_)
             if normalized(plugin.distribution) != distribution:
                 raise NotVerified(f"{plugin.label} is not from the distribution {distribution}")  # noqa: TRY301
-            origin = _verify(plugin, workflow_, by, wheels, kept)
+            found = _verify(plugin, workflow_, by, wheels, kept)
             entries.append({**freeze(plugin), "builtBy": workflow_.url})
         except (Unavailable, NotVerified, ValueError) as error:
             say(f"{id_} is not verified: {error}")
         else:
-            say(f"{plugin.label} was built by {workflow_.url} from {origin}")
+            say(f"{plugin.label} was built by {found}")
     status = put(entries, policy, downgrade=downgrade) if entries else 0
     return status if len(entries) == len(wanted) else _NOT_VERIFIED
 
@@ -96,7 +96,7 @@ def _workflows(policy: Path | None) -> dict[_Key, str]:
 def _verify(plugin: Plugin, built_by: Workflow, by: Verifier, wheels: Path, kept: Path | None) -> str:
     """Verify that a workflow built a plugin as it is installed, and keep what shows that in a directory.
 
-    Return from what it was built. Raises `NotVerified`, and ValueError if the code has no digest.
+    Return the workflow with what it built from. Raises `NotVerified`, and ValueError if there is no digest.
     """
     digest, reasons = plugin.code.digest, []
     for path in wheels_of(plugin.distribution, plugin.version, wheels):

@@ -11,7 +11,7 @@ from pypi_attestations import Attestation, AttestationType, Provenance
 from sigstore.models import TrustedRoot
 from sigstore.verify import Verifier
 
-from pai_attestations.workflow import Workflow
+from pai_attestations.workflow import Workflow, built_by
 
 _PAYLOAD: Final = "application/vnd.in-toto+json"
 _STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -58,21 +58,22 @@ def attestations(data: bytes) -> list[Attestation]:
 def verify(attestation: Attestation, by: Verifier, workflow: Workflow, name: str, sha256: str) -> str:
     """Verify that a workflow has attested a file of this name and SHA-256.
 
-    Return from which branch or tag and commit the workflow ran. Raises `NotVerified`.
+    Return the workflow with the branch or tag and the commit from which it ran. Raises `NotVerified`.
     """
     try:
-        claims = attestation.certificate_claims
-        kind, payload = by.verify_dsse(attestation.to_bundle(), workflow.policy(claims))
-        statement = json.loads(payload)
+        kind, payload = by.verify_dsse(attestation.to_bundle(), workflow.policy)
+        claims, statement = attestation.certificate_claims, json.loads(payload)
     except Exception as error:  # noqa: BLE001 - the library raises whatever its parts do of what is malformed
         raise NotVerified(_first_line(error)) from None
+    if not workflow.is_in(claims):
+        raise NotVerified(f"it is by {built_by(claims)}, not by {workflow.url}")
     if kind != _PAYLOAD or not isinstance(statement, dict) or statement.get("_type") != _STATEMENT:
         raise NotVerified("it is signed, but is no statement of an attestation")
     if statement.get("predicateType") not in list(AttestationType):
         raise NotVerified(f"it attests something else: {statement.get('predicateType')}")
-    if _attested(statement) != (name, sha256):
-        raise NotVerified(f"it is about another file: {_attested(statement)}, not {(name, sha256)}")
-    return workflow.origin(claims)
+    if (found := _attested(statement)) != (name, sha256):
+        raise NotVerified(f"it is about {found[0]} with the SHA-256 {found[1]}, not about this file")
+    return built_by(claims)
 
 
 def _attested(statement: dict[str, Any]) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from sigstore.verify import policy
 
 _NAME: Final = r"[A-Za-z0-9_.+~-]+"
 
-_HOSTS: Final = {
+_FORGES: Final = {
     re.compile(rf"(https://github\.com/{_NAME}/{_NAME})/\.github/workflows/{_NAME}"): (
         "https://token.actions.githubusercontent.com"
     ),
@@ -19,7 +19,8 @@ _HOSTS: Final = {
 
 _COMMIT: Final = "1.3.6.1.4.1.57264.1.13"
 _REF: Final = "1.3.6.1.4.1.57264.1.14"
-"""The extensions of a certificate with the commit, and the branch or tag, from which a workflow ran."""
+_FILE: Final = "1.3.6.1.4.1.57264.1.18"
+"""The extensions of a certificate: the commit, the branch or tag, and the workflow's file in one of them."""
 
 
 @dataclass(frozen=True)
@@ -30,32 +31,32 @@ class Workflow:
     repository: str
     issuer: str
 
-    def policy(self, claims: Mapping[str, str]) -> policy.VerificationPolicy:
-        """Return what its certificates match; `claims` are a certificate's, by the numbers of Fulcio.
+    @property
+    def policy(self) -> policy.VerificationPolicy:
+        """What the certificates of all workflows of its repository match."""
+        issuer, repository = policy.OIDCIssuerV2(self.issuer), policy.OIDCSourceRepositoryURI(self.repository)
+        return policy.AllOf([issuer, repository])
 
-        The branch, tag or commit is any: who may run the workflow is for the repository to say.
+    def is_in(self, claims: Mapping[str, str]) -> bool:
+        """Return whether a certificate with these claims, which matches `policy`, is of this workflow.
+
+        The branch, tag or commit is any: who may run the workflow is for the repository to say. All of it is
+        compared, since the name of a file may contain what follows it here.
         """
-        # The whole URL, since a file's name may contain what follows it in a certificate.
-        urls = [f"{self.url}@{claims[oid]}" for oid in (_COMMIT, _REF) if oid in claims]
-        return policy.AllOf(
-            [
-                policy.OIDCIssuerV2(self.issuer),
-                policy.OIDCSourceRepositoryURI(self.repository),
-                policy.AnyOf([policy.OIDCBuildConfigURI(url) for url in urls]),
-            ]
-        )
-
-    def origin(self, claims: Mapping[str, str]) -> str:
-        """Return the branch or tag, and the commit, that a verified certificate names, for people."""
-        return ", ".join(claims[oid] for oid in (_REF, _COMMIT) if oid in claims)
+        return claims.get(_FILE) in [f"{self.url}@{claims[oid]}" for oid in (_COMMIT, _REF) if oid in claims]
 
 
 def workflow(url: str) -> Workflow:
     """Return the workflow with a URL such as a policy has. Raises ValueError."""
-    for pattern, issuer in _HOSTS.items():
+    for pattern, issuer in _FORGES.items():
         if match := pattern.fullmatch(url):
             return Workflow(url, match[1], issuer)
     raise ValueError(
         f"expected the URL of a workflow's file, such as https://github.com/OWNER/REPOSITORY/.github/workflows/"
         f"FILE.yml or https://gitlab.com/GROUP/PROJECT//.gitlab-ci.yml, found {url!r}"
     )
+
+
+def built_by(claims: Mapping[str, str]) -> str:
+    """Return the workflow of a certificate with these claims, with branch or tag and commit, for people."""
+    return f"{claims.get(_FILE)} ({claims.get(_COMMIT)})"
