@@ -477,6 +477,13 @@ def test_who_built_a_plugin_stays_until_that_is_shown_again(
     assert "org.one: allowed as built by https://github.com/example/one/" in refused.stderr
 
 
+def test_what_is_frozen_under_a_policy_says_who_built_it(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.one")
+    rule = policy_rule(made, digest=made.digest, builtBy="https://github.com/a/b/.github/workflows/c.yml")
+    policy = write_policy(tmp_path, rule)
+    assert yaml.safe_load(site.cli("plugins", "freeze", "--policy", policy).stdout)["plugins"] == [rule]
+
+
 @pytest.mark.parametrize("command", [["allow", "org.one", "--write"], ["freeze", "--update"]])
 def test_a_policy_that_is_invalid_is_not_changed(site: Site, tmp_path: Path, command: list[str]) -> None:
     site.add("org.one")

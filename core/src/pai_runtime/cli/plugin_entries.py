@@ -49,7 +49,9 @@ def frozen(host: Host) -> int:
         reason = host.refusal(id_)
         try:
             if reason is None:
-                entries.append(freeze(host.installed[id_][0]))
+                plugin = host.installed[id_][0]
+                built_by = host.built_by(plugin)
+                entries.append(freeze(plugin) | ({"builtBy": built_by} if built_by else {}))
         except ValueError as error:
             reason = str(error)
         if reason is not None:
