@@ -17,8 +17,8 @@ LEAST: Final = 60.0
 def begin_report(reader: RunReader, run: Run) -> Path | None:
     """Begin to make the report of a run that has ended, and return where it will be; None if none is made.
 
-    None is made of a run that took less than `LEAST`, or of one on a cluster, or if no plugin that may be used
-    brings the command.
+    None is made of a run that took less than `LEAST`, or of one on a cluster, or if no plugin that may be
+    used brings the command.
     """
     folder = None if reader.on else reader.folder
     if folder is None or run.ended is None or run.ended - run.started < LEAST or not _is_brought():

@@ -30,7 +30,7 @@ def verifier(root: Path | None) -> Verifier:
     Neither the network nor a cache in the home directory is asked. Raises ValueError for what is none.
     """
     if root is None:
-        shipped = files("sigstore._store").joinpath(quote(_INSTANCE, safe=""), "trusted_root.json")
+        shipped = files("sigstore._store") / quote(_INSTANCE, safe="") / "trusted_root.json"
         with as_file(shipped) as path:
             return Verifier(trusted_root=TrustedRoot.from_file(str(path)))
     try:
