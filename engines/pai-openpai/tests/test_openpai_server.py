@@ -90,12 +90,6 @@ class _Target:
         return self.ask("POST", "/api/v2/jobs", text, _YAML)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[OpenpaiServer]:
-    with OpenpaiServer(tmp_path) as started:
-        yield started
-
-
 def _target(server: OpenpaiServer) -> _Target:
     users = {name: server.cluster.users[name].password for name in ("alice", "bob.x")}
     return _Target(f"{server.url}/rest-server", users)
