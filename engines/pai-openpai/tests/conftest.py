@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pai_openpai.client import log_files, logs, polled, submission
+from tests.openpai.lab import Lab
 from tests.openpai.rest_server import OpenpaiServer
 
 
@@ -25,3 +26,12 @@ def be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polled, "LEFT", -100_000)
     monkeypatch.setattr(submission, "LATE", 0.2)
     monkeypatch.setattr(submission, "PAUSE", 0.05)
+
+
+@pytest.fixture
+def lab(server: OpenpaiServer, be_quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The user ``alice`` of the cluster, with a token in the environment."""
+    del be_quick
+    monkeypatch.setenv("PAI_TOKEN", server.cluster.token("alice"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return Lab(server)

@@ -19,7 +19,6 @@ from pai_openpai.client.job_view import Attempt
 MOST_A_TIME: Final = 1 << 20
 _VALID: Final = 90.0
 """Seconds for which a list is used; its URIs are valid for 120."""
-_LIST_AGAIN: Final = 10.0
 LEFT: Final = 10
 """Requests a minute that are left for looking at the job itself."""
 _SUSPICIOUS: Final = 1 << 20
@@ -92,7 +91,7 @@ class LogFiles:
 
     def tag(self, name: str, *, is_new: bool = False) -> str:
         """Return the tag of a file; empty if there is none. One that `is_new` may not be listed yet."""
-        if is_new and name not in self.names() and time.monotonic() >= self._listed + _LIST_AGAIN:
+        if is_new and name not in self.names():
             self._listed = -_VALID
         answer = self._answer(name, "HEAD", 0, 1)
         return (
@@ -138,12 +137,13 @@ class GrowingFile:
         part = self._files.part(self._name, self._offset)
         if part is None:
             return b""
-        if part.size < self._offset or part.size > self._size + _SUSPICIOUS:
-            tag = self._files.tag(self._old, is_new=True)
+        is_shorter = part.size < self._size
+        if is_shorter or part.size > self._size + _SUSPICIOUS:
+            tag = self._files.tag(self._old, is_new=is_shorter)
             if tag != self._tag_of_old:
                 self._tag_of_old, self._is_in_old, self._size = tag, True, 0
                 return self.read()
-            if part.size < self._offset:
+            if is_shorter:
                 self.is_lost, self._offset, self._size = True, 0, 0
                 return self.read()
         self._offset += len(part.data)
@@ -153,10 +153,12 @@ class GrowingFile:
     def _read_old(self) -> bytes:
         """Return the next bytes of the file before; at its end, go on with the file itself."""
         part = self._files.part(self._old, self._offset)
-        if part is not None and part.tag != self._tag_of_old:  # there was another rotation
+        is_at_end = part is None or not part.data  # of which a node does not tell the tag
+        tag = self._files.tag(self._old) if is_at_end or part is None else part.tag
+        if tag and tag != self._tag_of_old:  # there was another rotation
             self.is_lost |= self._offset < self._size
-            self._tag_of_old, self._offset = part.tag, 0
-            part = self._files.part(self._old, 0)
+            self._tag_of_old, self._offset, self._size = tag, 0, 0
+            return self._read_old()
         if part is not None and part.data:
             self._offset += len(part.data)
             self._size = part.size
