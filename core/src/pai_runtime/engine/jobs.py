@@ -8,6 +8,7 @@ from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.asked import use_location
 from pai_runtime.runs.provenance import with_plugins
 from pai_runtime.task.names import framework_name
+from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import UseRecord
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "secret_in",
     "secret_texts",
     "secret_values",
+    "show",
     "unnamed_port",
     "use_location",
     "with_plugins",

@@ -1,7 +1,7 @@
 """An OpenPAI cluster as an engine profile describes its use."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -10,10 +10,10 @@ from pai_openpai.client.api import Api
 from pai_openpai.client.cluster_checks import check_cluster
 from pai_openpai.client.fields import mappings
 from pai_openpai.client.job_view import listed_run
-from pai_openpai.client.plain_text import submitted_text
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
+from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
     Engine,
     Job,
@@ -92,6 +92,7 @@ class NewOpenpaiRun(NewRun):
     def __init__(self, cluster: OpenpaiCluster, request: RunRequest) -> None:
         self._cluster = cluster
         self._request = request
+        self._storages: Collection[str] | None = None
 
     def place(self, job: Job) -> Placement:
         """Return a placement to look at plans by: where tasks are is known on the cluster."""
@@ -101,26 +102,29 @@ class NewOpenpaiRun(NewRun):
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what the cluster would refuse, or spoil."""
-        del plans
         if ask and not problems.has_errors:
-            check_cluster(self._cluster.api, self._job, problems)
+            self._storages = check_cluster(self._cluster.api, self._job, problems)
+        with problems.caught():
+            self._text(plans, self._job.name)
 
     def render(
-        self,
-        plans: Mapping[TaskName, Plan],  # noqa: ARG002 - the cluster makes its own
-        secrets: Mapping[str, str],  # noqa: ARG002 - as above
-        *,
-        name: str | None = None,
+        self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Rendered:
-        """Return the YAML that would be submitted."""
-        return Rendered(self._text(name or self._job.name, ""))
+        """Return the YAML that would be submitted, its secrets masked, and apart from that as it is."""
+        text = self._text(plans, name or self._job.name)
+        return Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
 
-    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:  # noqa: ARG002 - as above
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:
         """Submit the job, and return its run. Raises `CannotRun` or `MayBeLeft`."""
-        name = submit(self._cluster.api, self._job.name, self._text, secrets.values())
+
+        def written(name: str, submission: str) -> str:
+            return self._text(plans, name, submission).text
+
+        name = submit(self._cluster.api, self._job.name, written, secrets.values())
         return self._cluster.open_run(name)
 
-    def _text(self, name: str, submission: str) -> str:
+    def _text(self, plans: Mapping[TaskName, Plan], name: str, submission: str = "") -> SubmittedText:
+        cluster = self._cluster.profile.virtual_cluster
         return submitted_text(
-            self._job, self._request, name, self._cluster.profile.virtual_cluster, submission
+            self._job, plans, name, virtual_cluster=cluster, submission=submission, storages=self._storages
         )

@@ -9,12 +9,18 @@ from pai_runtime.engine.documents import check_value, package_schema, split_url,
 
 @dataclass(frozen=True)
 class OpenpaiProfile:
-    """The way in which an OpenPAI cluster is used; `url` is its portal's, without a slash at its end."""
+    """The way in which an OpenPAI cluster is used; `url` is its portal's, without a slash at its end.
+
+    `is_first_runtime` says that its pods have OpenPAI's own runtime. `plugins` are those of the runtime there;
+    None for the usual ones.
+    """
 
     name: str
     url: str
     ca_file: Path | None = None
     virtual_cluster: str = ""
+    is_first_runtime: bool = True
+    plugins: tuple[str, ...] | None = None
 
 
 def read_profile(profile: Profile) -> OpenpaiProfile:
@@ -34,4 +40,6 @@ def read_profile(profile: Profile) -> OpenpaiProfile:
         written.text.rstrip("/"),
         written_path(ca_file) if ca_file else None,
         root.data.get("virtualCluster", ""),
+        root.data.get("runtime", "openpai") == "openpai",
+        tuple(root.data["plugins"]) if "plugins" in root.data else None,
     )
