@@ -23,11 +23,12 @@ def check_submission(
     *,
     is_first_runtime: bool = False,
     plugins: Collection[str] | None = None,
+    storages: Collection[str] | None = None,
 ) -> None:
     """Report what OpenPAI would refuse of a job, change or ignore.
 
     `is_first_runtime` says that pods there have OpenPAI's own runtime. `plugins` are the short names or ids
-    of those that the runtime there has; None for the usual ones.
+    of those that the runtime there has; None for the usual ones. `storages`: see `submitted_text`.
     """
     problems.add(*ignored_fields(job.value))
     if job.code is not None:
@@ -43,7 +44,7 @@ def check_submission(
     elif known is not None:
         _check_plugins(job, known, problems)
     with problems.caught():
-        submitted_text(job, plans, job.name + _SUFFIX, submission=_SUBMISSION)
+        submitted_text(job, plans, job.name + _SUFFIX, submission=_SUBMISSION, storages=storages)
 
 
 def _short(plugin: str) -> str:

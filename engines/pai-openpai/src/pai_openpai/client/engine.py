@@ -13,6 +13,7 @@ from pai_openpai.client.job_view import listed_run
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
+from pai_openpai.submission_check import check_submission
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
     Engine,
@@ -43,7 +44,7 @@ _CANNOT: Final = {
     "--out": "nothing of the run is kept here",
     "--isolation": "each task has a container of its own",
     "--code": "OpenPAI takes no files; use the plugin git, or a storage",
-    "--env": "give the value, too, as in --env NAME=VALUE; or use secrets of the job",
+    "--env": "OpenPAI takes no variables; use parameters or secrets of the job",
     "--storage": "the storages are the cluster's; name them in extras.storages",
     "--storage-config": "the storages are the cluster's; name them in extras.storages",
 }
@@ -104,15 +105,23 @@ class NewOpenpaiRun(NewRun):
         """Report what the cluster would refuse, or spoil."""
         if ask and not problems.has_errors:
             self._storages = check_cluster(self._cluster.api, self._job, problems)
-        with problems.caught():
-            self._text(plans, self._job.name)
+        check_submission(
+            self._job,
+            plans,
+            problems,
+            is_first_runtime=self._cluster.profile.is_first_runtime,
+            plugins=self._cluster.profile.plugins,
+            storages=self._storages,
+        )
 
     def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Rendered:
         """Return the YAML that would be submitted, its secrets masked, and apart from that as it is."""
         text = self._text(plans, name or self._job.name)
-        return Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
+        return (
+            Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
+        )
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:
         """Submit the job, and return its run. Raises `CannotRun` or `MayBeLeft`."""
