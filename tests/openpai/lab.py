@@ -40,7 +40,7 @@ class Planned:
 
     def checked(self) -> list[Problem]:
         self.new.check(self.plans, self.problems)
-        return self.problems.in_order
+        return list(self.problems.in_order)
 
     def submit(self) -> OpenpaiRunReader:
         self.problems.check()
@@ -85,4 +85,11 @@ def run_of(reader: OpenpaiRunReader) -> Run:
 
 def once(reader: OpenpaiRunReader, state: str) -> Run:
     """The run, once all of its tasks are in a state."""
-    return until(lambda: (run := run_of(reader)) and {task.state for task in run.tasks} == {state} and run)  # type: ignore[return-value] # it is one then
+
+    def found() -> Run | None:
+        run = run_of(reader)
+        return run if {task.state for task in run.tasks} == {state} else None
+
+    run = until(found)
+    assert run is not None
+    return run

@@ -1,14 +1,13 @@
 """Runs on an OpenPAI cluster as people see them: states, reasons, output, exit records, ways in."""
 
 import time
-from pathlib import Path
 
 import pytest
 
 from pai_openpai.client import api, log_files, polled
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.reader import OpenpaiRunReader
-from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.state import Unreadable
 from pai_runtime.task.exit_record import termination_message
 from tests.openpai.jobs import Job, JobAttempt, Task, TaskAttempt, now
@@ -177,8 +176,8 @@ def test_a_server_that_is_away_for_a_while_is_asked_again(lab: Lab) -> None:
     reader = lab.submit(job(worker={"commands": HELD}))
     once(reader, "running")
     lab.server.arm(Fault(503, b"", {"Retry-After": "0"}), path=reader.named, times=2)
-    until(lambda: run_of(reader) and reader.is_away())
-    until(lambda: run_of(reader) and not reader.is_away())
+    until(lambda: not run_of(reader).over and reader.is_away())
+    until(lambda: not run_of(reader).over and not reader.is_away())
 
 
 def test_a_job_that_did_not_change_is_not_sent_again(lab: Lab) -> None:
@@ -186,7 +185,7 @@ def test_a_job_that_did_not_change_is_not_sent_again(lab: Lab) -> None:
     once(reader, "running")
     before = reader._polled._known
     asked = len(lab.asked("GET", reader.named))
-    until(lambda: run_of(reader) and len(lab.asked("GET", reader.named)) > asked + 2)
+    until(lambda: not run_of(reader).over and len(lab.asked("GET", reader.named)) > asked + 2)
     assert reader._polled._known is before
 
 
@@ -242,12 +241,3 @@ def test_when_the_requests_of_a_minute_are_used_up_nothing_is_asked(
     with pytest.raises(BlockingIOError):
         reader.log(run_of(reader).tasks[0], "user").read(1)
     assert not [each for each in lab.server.requests[asked:] if each.path.endswith("/logs")]
-
-
-def test_a_kept_token_goes_to_no_other_address(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PAI_TOKEN")
-    with pytest.raises(ClusterError, match="pai-runtime login --on lab"):
-        lab.opened().runs()
-    del tmp_path

@@ -103,7 +103,8 @@ class NewOpenpaiRun(NewRun):
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what the cluster would refuse, or spoil."""
         if ask and not problems.has_errors:
-            self._storages = check_cluster(self._cluster.api, self._job, problems)
+            cluster, default = self._cluster, self._cluster.profile.virtual_cluster
+            self._storages = check_cluster(cluster.api, self._job, plans, default, problems)
         with problems.caught():
             self._text(plans, self._job.name)
 
@@ -112,7 +113,9 @@ class NewOpenpaiRun(NewRun):
     ) -> Rendered:
         """Return the YAML that would be submitted, its secrets masked, and apart from that as it is."""
         text = self._text(plans, name or self._job.name)
-        return Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
+        return (
+            Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
+        )
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:
         """Submit the job, and return its run. Raises `CannotRun` or `MayBeLeft`."""
