@@ -1,6 +1,7 @@
 """What the cluster would refuse of a job is reported with its place, before anything is submitted."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.openpai.cluster import User
 from tests.openpai.hived import Quota
 from tests.openpai.lab import Lab
 from tests.openpai.rest_server import Fault
-from tests.support import job
+from tests.support import ROOT, job
 
 SKUS = {"A100": {"cpu": 12, "memory": 65536, "gpu": 1}, "K80": {"cpu": 4, "memory": 8192, "gpu": 1}}
 
@@ -96,3 +97,13 @@ def test_a_cluster_that_is_too_old_is_refused(lab: Lab) -> None:
         lab.server.arm(Fault(200, json.dumps({"version": version}).encode()), path="/info")
         with pytest.raises(ClusterError, match=version):
             lab.planned(job()).checked()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_is_accepted_or_refused_by_us_before_any_request(lab: Lab, path: Path) -> None:
+    lab.server.cluster.begin.clear()
+    own = Lab(lab.server, runtime="pai-runtime")
+    planned = own.planned(path)
+    if not [each for each in planned.checked() if each.severity == "error"]:
+        planned.submit()
+    assert len(lab.asked("POST")) == len(lab.server.cluster.jobs)

@@ -104,8 +104,8 @@ def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
         token = loopback.wait(_WAIT)
     if not token:
         raise UserError(
-            f"no login came within {_WAIT / 60:.0f} minutes; without a browser, make an application token on the"
-            f" portal's profile page, and use pai-runtime login --on {profile.name} --token"
+            f"no login came within {_WAIT / 60:.0f} minutes; without a browser, make an application token on"
+            f" the portal's profile page, and use pai-runtime login --on {profile.name} --token"
         )
     return token
 
