@@ -13,42 +13,21 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pai_openpai.submitted_text import MOST_BYTES, SubmittedText, submitted_text
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.engines.local.placement import example_placement
+from pai_openpai.job_check import MOST_BYTES
+from pai_openpai.submitted_text import SubmittedText, submitted_text
+from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
-from pai_runtime.plan.definitions import JobDefinitions
-from pai_runtime.plan.environment import TaskName
-from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Plan
 from tests.job_harness import yaml_text
+from tests.openpai.planned_jobs import cmd, loaded, planned
 from tests.openpai.submission import Submission, read_submission
 from tests.support import JOBS, job, write_job
 
 EXAMPLES = JOBS.parents[1] / "examples"
 _HOST = Host(NO_POLICY)
 _READER = "<% $parameters.x %>"
-
-
-def planned(path: Path) -> tuple[Job, dict[TaskName, Plan]]:
-    problems, definitions = Problems(), JobDefinitions(_HOST, path)
-    files = JobFiles(path, open_definitions=definitions)
-    planner = plan_job(files, _HOST, lambda job: example_placement(job, "alice"), problems)
-    plans = planner.plans()
-    problems.check()
-    return planner.job, plans
-
-
-def loaded(text: str) -> Job:
-    problems = Problems()
-    found = load_job(parse_document(text, "job.yaml"), None, job_plugins(_HOST), problems)
-    problems.check()
-    return found
 
 
 def submitted(given: Path | str | Mapping[str, Any]) -> tuple[Job, SubmittedText, Submission]:
@@ -83,11 +62,6 @@ def refused(**more: Any) -> list[tuple[str, str]]:
 
 def roles(**more: Mapping[str, Any]) -> dict[str, Any]:
     return {name: job(worker=fields)["taskRoles"]["worker"] for name, fields in more.items()}
-
-
-def cmd(name: str, command: str, **more: Any) -> dict[str, Any]:
-    callbacks = [{"event": "taskStarts", "commands": [command]}]
-    return {"name": name, "type": "script", "plugin": "cmd", "callbacks": callbacks, **more}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

@@ -96,15 +96,14 @@ class _Submission:
 
     def _command(self, role: TaskRole) -> str:
         script = self._job.uses[role.name].command.script.strip()
-        found = script.partition("<%")
-        if found[1]:
-            snippet = f"<%{found[2].partition('%>')[0].partition(chr(10))[0][:40]}"
-            where = next((each for each in role.commands if snippet in each.text), role.value)
+        if (start := script.find("<%")) >= 0:
+            found = script[start : start + 3]  # not more of it, as it may be a secret
+            where = next((each for each in role.commands if found in each.text), role.value)
             message = (
-                f"OpenPAI takes '{snippet}' for a reference, and drops or refuses it; write it so that '<'"
-                " and '%' are apart, as in '<''%'"
+                f"OpenPAI takes '{found}' for a reference, and drops or refuses it; write it so that '<' and"
+                " '%' are apart, as in '<''%'"
             )
-            self._problems.add(where.problem(_CODE, message, snippet))
+            self._problems.add(where.problem(_CODE, message, found))
         if script.startswith(_BOM) or script.endswith(_BOM):
             message = "begins or ends with U+FEFF, which OpenPAI drops; remove it"
             self._problems.add(role.value.at(("commands",)).problem(_CODE, message))
@@ -113,8 +112,7 @@ class _Submission:
     def _prerequisites(self, role: TaskRole) -> Iterator[str]:
         """Yield the names of the prerequisites that are a role's uses of plugins, in their order."""
         for use in self._job.uses[role.name].uses:
-            above = use.value.above.key if use.value.above else None
-            if above in (PLUGIN_LIST, *_STORAGES):
+            if is_of_storage(use.value) or _key_above(use.value) == PLUGIN_LIST:
                 continue
             made = self._prerequisite(use.name, use.plugin, use.parameters, use.failure_policy, use.value)
             if self._uses.setdefault(use.name, made) != made:
@@ -252,6 +250,15 @@ class _Submission:
             message = "names a secret by a key that no reference can have; use letters, digits, '-' and '_'"
             self._problems.add(where.problem(_CODE, message))
         return text
+
+
+def is_of_storage(value: Value) -> bool:
+    """Return whether a use stands in a list of storages, which OpenPAI mounts itself."""
+    return _key_above(value) in _STORAGES
+
+
+def _key_above(value: Value) -> str | int | None:
+    return value.above.key if value.above else None
 
 
 def _storage(mount: Mount) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from typing import Any, Final
 
 import yaml
 
+from pai_openpai.job_check import MOST_BYTES
 from pai_openpai.submitted_job import submitted_job
 from pai_runtime.engine import Job, Plan, Problems
 from pai_runtime.engine.jobs import secret_in, secret_texts
 from pai_runtime.engine.records import TaskName
-
-MOST_BYTES: Final = 102_400
-"""Maximum size of the body of a request to OpenPAI's REST server."""
 
 _SECTION: Final = "secrets"
 _LAST: Final = "taskRoles"

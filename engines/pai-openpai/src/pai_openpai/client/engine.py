@@ -13,6 +13,7 @@ from pai_openpai.client.job_view import listed_run
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
+from pai_openpai.submission_check import check_submission
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
     Engine,
@@ -43,7 +44,7 @@ _CANNOT: Final = {
     "--out": "nothing of the run is kept here",
     "--isolation": "each task has a container of its own",
     "--code": "OpenPAI takes no files; use the plugin git, or a storage",
-    "--env": "give the value, too, as in --env NAME=VALUE; or use secrets of the job",
+    "--env": "OpenPAI takes no variables; use parameters or secrets of the job",
     "--storage": "the storages are the cluster's; name them in extras.storages",
     "--storage-config": "the storages are the cluster's; name them in extras.storages",
 }
@@ -105,8 +106,14 @@ class NewOpenpaiRun(NewRun):
         if ask and not problems.has_errors:
             cluster, default = self._cluster, self._cluster.profile.virtual_cluster
             self._storages = check_cluster(cluster.api, self._job, plans, default, problems)
-        with problems.caught():
-            self._text(plans, self._job.name)
+        check_submission(
+            self._job,
+            plans,
+            problems,
+            is_first_runtime=self._cluster.profile.is_first_runtime,
+            plugins=self._cluster.profile.plugins,
+            storages=self._storages,
+        )
 
     def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
