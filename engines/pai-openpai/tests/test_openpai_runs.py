@@ -1,6 +1,8 @@
 """Runs on an OpenPAI cluster as people see them: states, reasons, output, exit records, ways in."""
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from pai_runtime.task.exit_record import termination_message
 from tests.openpai.jobs import Job, JobAttempt, Task, TaskAttempt, now
 from tests.openpai.lab import Lab, once, run_of
 from tests.openpai.log_manager import rotate
-from tests.openpai.rest_server import Fault
+from tests.openpai.rest_server import Fault, OpenpaiServer
 from tests.support import job, until
 
 HELD = ["exec tail -f /dev/null"]
@@ -238,6 +240,29 @@ def test_when_the_requests_of_a_minute_are_used_up_nothing_is_asked(
     once(reader, "running")
     monkeypatch.setattr(log_files, "LEFT", api.MOST_A_MINUTE)
     asked = len(lab.server.requests)
-    with pytest.raises(BlockingIOError):
-        reader.log(run_of(reader).tasks[0], "user").read(1)
+    reader.follow(lambda _text: None)
+    log = reader.log(run_of(reader).tasks[0], "user")
+    until(lambda: log.read(1) == b"" and len(lab.server.requests) > asked)
+    reader.close()
     assert not [each for each in lab.server.requests[asked:] if each.path.endswith("/logs")]
+
+
+def test_a_log_on_another_server_is_read_without_the_token(lab: Lab, tmp_path: Path) -> None:
+    reader = lab.submit(job(worker={"commands": ["echo x"]}))
+    lab.ended(reader)
+    with OpenpaiServer(tmp_path / "other") as other:
+        locations = [{"name": "all", "uri": f"{other.url}/blob?sig=secret"}]
+        lab.server.arm(Fault(200, json.dumps({"locations": locations}).encode()), path="/logs")
+        other.arm(Fault(200, b"", {"ETag": '"1"'}), "HEAD")
+        other.arm(Fault(206, b"blob\n", {"Content-Range": "bytes 0-4/5"}), "GET")
+        assert reader.log(run_of(reader).tasks[0], "user").read(100) == b"blob\n"
+        assert {each.authorization for each in other.requests} == {""}
+
+
+def test_a_waiting_task_is_not_asked_for_output(lab: Lab) -> None:
+    lab.server.cluster.begin.clear()
+    reader = lab.submit(job())
+    big(lab, reader, 1).attempts[0].tasks[0].last.launched = None
+    log = reader.log(run_of(reader).tasks[0], "user")
+    assert (log.read(10), log.is_at_end()) == (b"", False)
+    assert not lab.asked("GET", "/logs")
