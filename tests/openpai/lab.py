@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pai_openpai.client.engine import NewOpenpaiRun, OpenpaiCluster
@@ -13,6 +14,7 @@ from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.secrets import secret_values
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.state import Run
@@ -30,17 +32,19 @@ def profile_of(url: str, **more: Any) -> Profile:
 class Planned:
     """A job that is to be submitted."""
 
-    def __init__(self, cluster: OpenpaiCluster, document: Mapping[str, Any]) -> None:
+    def __init__(self, cluster: OpenpaiCluster, given: Mapping[str, Any] | Path) -> None:
         self.problems = Problems()
         self.new: NewOpenpaiRun = cluster.new_run(RunRequest("ada"))
-        files = JobFiles(parse_document(json.dumps(document), "job.yaml"))
-        planner = plan_job(files, Host(NO_POLICY), self.new.place, self.problems)
+        host, path = Host(NO_POLICY), given if isinstance(given, Path) else None
+        source = path or parse_document(json.dumps(given), "job.yaml")
+        files = JobFiles(source, open_definitions=JobDefinitions(host, path))
+        planner = plan_job(files, host, self.new.place, self.problems)
         self.plans: dict[TaskName, Plan] = planner.plans()
         self.secrets = secret_values(planner.job.secrets)
 
     def checked(self) -> list[Problem]:
         self.new.check(self.plans, self.problems)
-        return self.problems.in_order
+        return list(self.problems.in_order)
 
     def submit(self) -> OpenpaiRunReader:
         self.problems.check()
@@ -57,8 +61,8 @@ class Lab:
     def opened(self) -> OpenpaiCluster:
         return OpenpaiCluster(self.profile)
 
-    def planned(self, document: Mapping[str, Any]) -> Planned:
-        return Planned(self.opened(), document)
+    def planned(self, given: Mapping[str, Any] | Path) -> Planned:
+        return Planned(self.opened(), given)
 
     def submit(self, document: Mapping[str, Any]) -> OpenpaiRunReader:
         return self.planned(document).submit()
@@ -85,4 +89,11 @@ def run_of(reader: OpenpaiRunReader) -> Run:
 
 def once(reader: OpenpaiRunReader, state: str) -> Run:
     """The run, once all of its tasks are in a state."""
-    return until(lambda: (run := run_of(reader)) and {task.state for task in run.tasks} == {state} and run)  # type: ignore[return-value] # it is one then
+
+    def found() -> Run | None:
+        run = run_of(reader)
+        return run if {task.state for task in run.tasks} == {state} else None
+
+    run = until(found)
+    assert run is not None
+    return run

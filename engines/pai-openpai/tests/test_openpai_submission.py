@@ -1,12 +1,13 @@
 """A job is submitted once, whatever becomes of its request, and no secret of it can be read by others."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pai_openpai.client import engine, submission
+from pai_openpai.client import submission
 from pai_openpai.client.api import Api
 from pai_openpai.client.submission import submit
 from pai_runtime.runs.errors import CannotRun, MayBeLeft
@@ -80,7 +81,7 @@ def test_too_many_requests_are_waited_for_as_the_server_asks(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(submission.time, "sleep", waited.append)
+    monkeypatch.setattr(time, "sleep", waited.append)
     lab.server.arm(Fault(429, b"Too many requests", {"Retry-After": "7"}), *POST)
     lab.submit(job())
     assert (waited, len(lab.server.cluster.jobs)) == ([7.0], 1)
@@ -164,12 +165,12 @@ def _has(path: Path, text: str) -> bool:
 
 
 def test_a_job_whose_secret_the_server_shows_is_stopped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = engine.submitted_text
+    original = Api.submit
 
-    def quoted(*given: object) -> str:
-        return original(*given).replace("\nsecrets:", '\n"secrets":')  # type: ignore[arg-type] # as they came
+    def quoted(api: Api, text: str) -> None:
+        original(api, text.replace("\nsecrets:", '\n"secrets":'))
 
-    monkeypatch.setattr(engine, "submitted_text", quoted)
+    monkeypatch.setattr(Api, "submit", quoted)
     with pytest.raises(MayBeLeft) as raised:
         lab.submit({**HELD, "secrets": {"key": SECRET}})
     assert SECRET not in str(raised.value)

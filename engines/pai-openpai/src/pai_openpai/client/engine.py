@@ -104,7 +104,8 @@ class NewOpenpaiRun(NewRun):
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what the cluster would refuse, or spoil."""
         if ask and not problems.has_errors:
-            self._storages = check_cluster(self._cluster.api, self._job, problems)
+            cluster, default = self._cluster, self._cluster.profile.virtual_cluster
+            self._storages = check_cluster(cluster.api, self._job, plans, default, problems)
         check_submission(
             self._job,
             plans,

@@ -30,6 +30,10 @@ class NoLog(Exception):
     """The exception for an attempt of which the cluster has no log, yet or any more."""
 
 
+class NotNow(Exception):
+    """The exception for a request that has to wait, so that there are not too many in a minute."""
+
+
 class Part(NamedTuple):
     """Some bytes of a file, how large the whole is, and a tag that another file does not have."""
 
@@ -39,10 +43,16 @@ class Part(NamedTuple):
 
 
 class LogFiles:
-    """The files of an attempt of a task; `role` is the converted name. All methods raise OSError."""
+    """The files of an attempt of a task; all methods raise OSError and `NoLog`.
 
-    def __init__(self, api: Api, user: str, name: str, role: str, index: int, attempt: Attempt) -> None:
+    `role` is the converted name. If the files are `followed`, they raise `NotNow`, too.
+    """
+
+    def __init__(
+        self, api: Api, user: str, name: str, role: str, index: int, attempt: Attempt, *, followed: bool
+    ) -> None:
         self._api = api
+        self._followed = followed
         below = (
             "attempts",
             attempt.job,
@@ -60,10 +70,10 @@ class LogFiles:
         self._listed = -_VALID
 
     def names(self) -> Mapping[str, str]:
-        """Return the URIs of the files by name. Raises `NoLog`, too."""
+        """Return the URIs of the files by name."""
         if time.monotonic() >= self._listed + _VALID:
-            if self._api.room() <= LEFT:
-                raise OSError(errno.EAGAIN, "the requests of this minute are used up", self._task)
+            if self._followed and self._api.room() <= LEFT:
+                raise NotNow
             try:
                 found = self._api.once(self._path, what=f"read the log of {self._task}")
             except ApiError as error:

@@ -11,7 +11,7 @@ from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import mappings, number
 from pai_openpai.client.job_view import Attempt, JobView
-from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog
+from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
 from pai_runtime.engine import RunTask
 from pai_runtime.engine.jobs import framework_name
 from pai_runtime.engine.records import LogName, Piece
@@ -90,7 +90,8 @@ class Logs:
 
     def files(self, task: RunTask, attempt: Attempt) -> LogFiles:
         """Return the files of an attempt of a task."""
-        return LogFiles(self._api, self._user, self._name, framework_name(task.role), task.index, attempt)
+        role, live = framework_name(task.role), self.is_live
+        return LogFiles(self._api, self._user, self._name, role, task.index, attempt, followed=live)
 
     def attempt(self, task: RunTask, wanted: int | None) -> Attempt | None:
         """Return the last attempt of a task, or one by its number; None before there is one.
@@ -134,7 +135,7 @@ class Logs:
         attempt = self.view().attempt(task.name)
         if attempt is None:
             return b""
-        with suppress(OSError, NoLog):
+        with suppress(OSError, NoLog, NotNow):
             files = self.files(task, attempt)
             start = files.part(name, 0, 1)
             part = files.part(name, max(0, start.size - most), most) if start else None
@@ -208,6 +209,8 @@ class TaskLog:
             else:
                 pending, self._pending = self._pending, None
                 data = pending.result()
+        except NotNow:
+            data = b""
         except OSError:
             self._wait_longer()
             raise
@@ -232,13 +235,14 @@ class TaskLog:
         """Return what is new; note if nothing more will come."""
         while True:
             is_over = self._is_over()  # looked at first: what has ended by now writes nothing more
-            if self._attempt is None and not self._open():
+            if (self._attempt is None and not self._open()) or not (is_over or self._may_have_begun()):
                 self._has_ended = is_over
                 return b""
             try:
                 data = self._left[0].read()
             except NoLog:
-                self._left, data = self._left[-1:], b""
+                data = b""
+                self._left = self._left[-1:] if is_over else self._left
                 self._is_lost |= is_over and self._was_launched()
             if data:
                 return data
@@ -278,6 +282,10 @@ class TaskLog:
         task = view.tasks.get(self._task.name)
         is_later = self._attempt is not None and view.attempt(self._task.name) != self._attempt
         return is_later or view.run.over or task is None or task.over
+
+    def _may_have_begun(self) -> bool:
+        """Return whether there may be something to read; of init, nobody else tells when it begins."""
+        return self._log == "runtime" or self._was_launched()
 
     def _was_launched(self) -> bool:
         row = self._logs.view().rows.get(self._task.name, {})

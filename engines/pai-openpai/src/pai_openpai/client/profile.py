@@ -11,8 +11,8 @@ from pai_runtime.engine.documents import check_value, package_schema, split_url,
 class OpenpaiProfile:
     """The way in which an OpenPAI cluster is used; `url` is its portal's, without a slash at its end.
 
-    `is_first_runtime` says that its pods have OpenPAI's own runtime. `plugins` are those of the runtime there;
-    None for the usual ones.
+    `is_first_runtime` says that its pods have OpenPAI's own runtime. `plugins` are those of the runtime
+    there; None for the usual ones.
     """
 
     name: str
