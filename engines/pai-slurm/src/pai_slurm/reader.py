@@ -28,11 +28,19 @@ from pai_runtime.engine.keeping import loads_untrusted, read_provenance
 from pai_runtime.engine.local import Folder, LocalRunReader, python_argv
 from pai_runtime.engine.messages import printable
 from pai_runtime.engine.records import LogName, RunOutcome
-from pai_slurm.allocated import NODES
 from pai_slurm.commands import Refused, call, program
 from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob, end_of
 from pai_slurm.script import LOG
-from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
+from pai_slurm.submitted import (
+    ENGINE,
+    NODES,
+    End,
+    Submitted,
+    is_name,
+    note_end,
+    note_stop,
+    read_submitted,
+)
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_SAID: Final = 1000

@@ -17,6 +17,9 @@ from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import SECRETS
 
 ENGINE: Final = "slurm"
+NODES: Final = "nodes.json"
+"""The file with the node of each task, its address and component, in the directory of the supervised run."""
+
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"
 _END: Final = "end.json"
