@@ -287,15 +287,31 @@ def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
     number = job_id(here, name)
     fault(slurm, number)
     try:
-        if fault is not _suspend:
+        if fault is _suspend:
+            assert "suspended" in listed(name)["tasks"][0]["note"]
+        else:
             go.write_text("go\n")
             until(lambda: content(log(here, name)) == b"up\ngo\ndone\n")
     finally:
         _as_before(slurm, number)
     if fault is _suspend:
+        assert not listed(name)["tasks"][0].get("note")
         go.write_text("go\n")
     until(lambda: state(name) == "succeeded")
     assert content(log(here, name)) == b"up\ngo\ndone\n"
+
+
+def test_a_run_is_not_lost_where_the_lock_of_its_supervisor_is_not_seen(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    """As on a file system that keeps locks of each node to itself; whether it is lost, Slurm knows."""
+    name = detached(here, job(name="unlocked", taskRoles={"worker": role(*WAITS)}))
+    (here / "runs" / name / name / "run.lock").unlink()
+    assert state(name) == "running"
+    slurm.call("scancel", "--full", "--signal=KILL", job_id(here, name))
+    until(lambda: state(name) in ("cancelled", "failed"))
+    found = listed(name)
+    assert (found["tasks"][0]["state"], found["ended"] is None) == ("stopped", False)
 
 
 def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:
