@@ -229,7 +229,7 @@ class SlurmRunReader(RunReader):
         place, found = self._places().get(task.name), read_submitted(self.path)
         if task.state != "running" or place is None or isinstance(found, Unreadable):
             raise CannotEnter("it is not running; exec needs a task that is running or held")
-        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=0"]
+        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=all"]
         group = [f"--het-group={place['group']}"] if place["group"] else []
         step = [
             "--nodes=1",
