@@ -188,6 +188,7 @@ class TaskRunner:
             usage=self._used(),
             preemption=progress.preemption,
             notes=progress.notes,
+            at=progress.at,
         )
 
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class Services:
         probe = task.script(service.probe) if service.probe is not None else None
         try:
             stream = task.logs.runtime_stream(f"service '{service.name}' of {use.short_label}")
-            output = task.loop.pipe(Noted(stream, task.note))
+            output = task.loop.pipe(Noted(stream, task.note, task.seen_at))
             start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add, said)
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)

@@ -125,7 +125,8 @@ class Service:
 
     With `when_silent` it is started once the user's command has written nothing for so many seconds, and
     not before. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
-    and kept in its exit record.
+    and kept in its exit record. One that begins with ``[AT] `` says where the command is; the latest is kept,
+    and shown beside a note that all other tasks of the role have.
     """
 
     name: str

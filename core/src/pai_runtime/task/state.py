@@ -63,11 +63,14 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
             "addresses": {},
             "failedServices": {},
             "notes": [],
+            "at": "",
         }
     if kind in ("serviceReady", "serviceFailed"):
         return {**state, **_services_after(state, event)}
     if kind == "noted":
         return {**state, "notes": [*state["notes"], event["note"]]}
+    if kind == "seenAt":
+        return {**state, "at": event["at"]}
     if kind == "stopping":
         return {**state, "since": now, "stopping": event["signal"]}
     if kind == "stepStarted":
