@@ -74,7 +74,11 @@ NOTED = "pai-runtime: note of worker/0, worker/1, but not of worker/2"
     [
         ({"at": "in load (train.py:3)"}, "running", [f"{NOTED} (in load (train.py:3)): it waits"]),
         ({}, "succeeded", [f"{NOTED} (succeeded): it waits"]),
-        ({"notes": ["it reads"]}, "running", ["pai-runtime: worker/2: it reads", f"{NOTED} (it reads): it waits"]),
+        (
+            {"notes": ["it reads"]},
+            "running",
+            ["pai-runtime: worker/2: it reads", f"{NOTED} (it reads): it waits"],
+        ),
         ({}, "running", []),  # it may be noted soon
         ({"notes": ["it waits"]}, "running", []),
     ],

@@ -124,7 +124,10 @@ def test_a_note_of_most_tasks_of_a_role_names_those_that_lack_it(
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        ({"at": "in load (train.py:3)"}, ["note of worker/0, worker/1, but not of worker/2 (in load (train.py:3)): n"]),
+        (
+            {"at": "in load (train.py:3)"},
+            ["note of worker/0, worker/1, but not of worker/2 (in load (train.py:3)): n"],
+        ),
         ({"at": ["\x1b[2J"]}, ["note of worker/0, worker/1, but not of worker/2 (['\\x1b[2J']): n"]),
         (
             {"notes": ["it reads"]},

@@ -47,6 +47,22 @@ barrier()
 """A program of which one task never comes to where the others wait for it."""
 
 
+SPINS = """
+import ctypes, os
+library = ctypes.CDLL(os.environ["LIBRARY"])
+def step():
+    library.cudaStreamSynchronize()
+def evaluate():
+    library.solve()
+step() if os.environ["PAI_TASK_INDEX"] != "2" else evaluate()
+"""
+"""A program of which two tasks wait for their GPU as CUDA does, and the third computes in C, as silently."""
+LIBRARY = """
+int solve(void) { volatile int on = 1; while (on); return 0; }
+int cudaStreamSynchronize(void) { volatile int on = 1; while (on); return 0; }
+"""
+
+
 @pytest.fixture
 def reads(tmp_path: Path) -> Iterator[int]:
     with subprocess.Popen([sys.executable, "-c", READS], cwd=tmp_path) as program:
@@ -162,13 +178,45 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
         try:
             until(lambda: all((run / "worker" / index / "state.json").is_file() for index in "012"))
             until(lambda: all(read_state(Folder.at(run / "worker" / index))["notes"] for index in "012"))
-            until(lambda: seen.read_text().count("seems to hang") == 2)
+            until(lambda: len(_lines_about_hangs(seen)) == 3)
         finally:
             running_job.send_signal(signal.SIGINT)
-    told = [line for line in seen.read_text().splitlines() if "seems to hang" in line]
-    assert len(told) == 4
-    assert sum("in read_shard (<string>:5)" in line for line in told) == 2
-    assert "note of worker/0, worker/1, but not of worker/2: " in "".join(told)
+    told = _lines_about_hangs(seen)
+    assert len(told) == 5
+    assert sum(line.endswith("in read_shard (<string>:5)") for line in told) == 2
+    odd = [line.partition("note of worker/0, worker/1, but not of worker/2 (")[2] for line in told]
+    assert sum("in read of " in line for line in odd) == 2
+
+
+def _lines_about_hangs(seen: Path) -> list[str]:
+    return [line for line in seen.read_text().splitlines() if "seems to hang" in line]
+
+
+@pytest.mark.needs("musl-tools")
+def test_who_spins_for_a_gpu_hangs_and_of_the_one_that_computes_it_is_said_where_it_is(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "library.c").write_text(LIBRARY)
+    library = tmp_path / "library.so"
+    compiler = ["musl-gcc", "-shared", "-fPIC", "-nostdlib", "-o", library, tmp_path / "library.c"]
+    subprocess.run(compiler, check=True)
+    program = running(f"import os; os.environ['LIBRARY'] = {str(library)!r}{SPINS}", instances=3)
+    write_job(tmp_path, {**program, "extras": {"hang": {"after": "4s"}}})
+    run, seen = tmp_path / "run", tmp_path / "seen"
+    argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
+    with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
+        try:
+            until(lambda: "but not of" in seen.read_text())
+        finally:
+            running_job.send_signal(signal.SIGINT)
+    odd = (
+        "note of worker/0, worker/1, but not of worker/2 (in evaluate (<string>:7)): seems to hang: it is in "
+    )
+    assert seen.read_text().count(f"{odd}cudaStreamSynchronize in step (<string>:5)") == 2
+    records = [exit_record(run / "worker" / index) for index in "012"]
+    assert [record.get("notes", []) == [] for record in records] == [False, False, True]
+    assert records[2]["at"] == "in evaluate (<string>:7)"
+    assert any("evaluate (<string>:7)" in line for line in runtime_log(run / "worker" / "2"))
 
 
 @pytest.mark.parametrize("hang", [{}, {"after": "1s", "then": "fail"}])

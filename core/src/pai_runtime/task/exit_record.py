@@ -90,9 +90,7 @@ def exit_record(  # noqa: PLR0913 - by their names
         record["callbackFailureCount"] = len(failures) + lost
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
-    record |= _noted(notes)
-    if at:
-        record["at"] = _first(at, _AT_BYTES)
+    record |= _noted(notes, at)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
         if failure.cut_short:
@@ -106,7 +104,7 @@ def exit_record(  # noqa: PLR0913 - by their names
     return _to_yaml(record).decode()
 
 
-def _noted(notes: Sequence[str]) -> dict[str, Any]:
+def _noted(notes: Sequence[str], at: str) -> dict[str, Any]:
     kept: list[str] = []
     left = _NOTES_BYTES
     for note in notes:
@@ -115,7 +113,7 @@ def _noted(notes: Sequence[str]) -> dict[str, Any]:
         if not text or left < 0:
             break
         kept.append(text)
-    return {"notes": kept} if kept else {}
+    return {**({"notes": kept} if kept else {}), **({"at": _first(at, _AT_BYTES)} if at else {})}
 
 
 def noted(record: Mapping[str, Any], note: str) -> str:

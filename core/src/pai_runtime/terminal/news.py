@@ -9,7 +9,15 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import failed_service, kept, lacking, note_lines, noted, served_lines, stopping
+from pai_runtime.terminal.words import (
+    failed_service,
+    kept,
+    lacking,
+    note_lines,
+    noted,
+    served_lines,
+    stopping,
+)
 
 LONG = 10.0
 """Seconds after which a running step of the setup, or a callback, is news."""
@@ -62,7 +70,7 @@ class Gaps:
     """
 
     def __init__(self) -> None:
-        self._noted: dict[str, dict[str, None]] = {}
+        self._noted: dict[str, set[str]] = {}
         self._since: dict[tuple[str, ...], float] = {}
         self._told: set[tuple[str, ...]] = set()
 
@@ -73,7 +81,7 @@ class Gaps:
         at = {task.name: task.state for task in run.tasks if task.over}
         for name, progress in activities.items():
             for note in progress.notes if progress is not None else ():
-                self._noted.setdefault(note, {})[name] = None
+                self._noted.setdefault(note, set()).add(name)
             if progress is not None and (place := progress.at or "; ".join(progress.notes)):
                 at[name] = place
         for note, named in self._noted.items():
@@ -82,7 +90,7 @@ class Gaps:
             is_settled = now - self._since.setdefault(key, now) >= _SPREADS
             if others and key not in self._told and (is_settled or all(each.name in at for each in others)):
                 self._told.add(key)
-                yield noted(note, list(named), others, at)
+                yield noted(note, [task.name for task in run.tasks if task.name in named], others, at)
 
 
 class Notes:

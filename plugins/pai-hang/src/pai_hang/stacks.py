@@ -17,6 +17,7 @@ TIMEOUT = 10.0
 _MOST_BYTES = 1 << 20
 _MOST_FRAMES = 200
 _MOST_THREADS = 500
+_MOST_NATIVE = 60
 _MOST_TEXT = 300
 _STARTS_OF_THREADS = ("_bootstrap", "__bootstrap")
 _STANDS_STILL = "TtD"
@@ -34,11 +35,15 @@ class Frame:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock."""
+    """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock.
+
+    `native` has the names of the functions of C that it is in, as far as they are known, the outermost first.
+    """
 
     tid: int
     frames: tuple[Frame, ...]
     has_gil: bool = False
+    native: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,13 @@ class Stacks:
     why_not: str = ""
 
 
-def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, Stacks]:
-    """Return the stacks of processes by their ids, several at once; each stands still while it is read."""
+def take(
+    processes: Sequence[Process], timeout: float = TIMEOUT, *, native: bool = False
+) -> dict[int, Stacks]:
+    """Return the stacks of processes by their ids, several at once; each stands still while it is read.
+
+    That takes some hundredths of a second, with `native` functions some tenths.
+    """
     import pystack.engine  # noqa: F401, PLC0415 - once, before the forks
 
     waiting, found = list(processes), {}
@@ -60,7 +70,7 @@ def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, St
     while waiting or running:
         while waiting and len(running) < most:
             process = waiting.pop(0)
-            pipe, reader = _start(process)
+            pipe, reader = _start(process, native=native)
             running[pipe] = process.pid, reader, time.monotonic() + timeout, b""
             poll.register(pipe, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(100)}
@@ -78,34 +88,37 @@ def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, St
     return found
 
 
-def _start(process: Process) -> tuple[int, int]:
+def _start(process: Process, *, native: bool) -> tuple[int, int]:
     """Start the reader of a process, and return the pipe from it and its process id."""
     read, write = os.pipe()
     reader = os.fork()
     if reader == 0:
         os.close(read)
-        _read_and_exit(process, write)
+        _read_and_exit(process, write, native=native)
     os.close(write)
     return read, reader
 
 
-def _read_and_exit(process: Process, pipe: int) -> NoReturn:
+def _read_and_exit(process: Process, pipe: int, *, native: bool) -> NoReturn:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):  # pystack's own messages
             os.dup2(nothing, standard)
-        answer = json.dumps(_stacks(process)).encode()
+        answer = json.dumps(_stacks(process, native=native)).encode()
         while answer:
             answer = answer[os.write(pipe, answer) :]
     finally:
         os._exit(0)
 
 
-def _stacks(process: Process) -> dict[str, Any]:
-    from pystack.engine import get_process_threads  # noqa: PLC0415 - loaded before the fork
+def _stacks(process: Process, *, native: bool) -> dict[str, Any]:
+    from pystack.engine import NativeReportingMode, get_process_threads  # noqa: PLC0415 - loaded before the fork
 
+    mode = NativeReportingMode.PYTHON if native else NativeReportingMode.OFF
     try:
-        threads = get_process_threads(process.pid, stop_process=process.state not in _STANDS_STILL)
+        threads = get_process_threads(
+            process.pid, stop_process=process.state not in _STANDS_STILL, native_mode=mode
+        )
     except Exception as error:  # noqa: BLE001 - whatever a library finds in foreign memory
         return {"error": str(error)}
     return {
@@ -117,6 +130,7 @@ def _stacks(process: Process) -> dict[str, Any]:
                     [frame.code.scope, frame.code.filename, frame.code.location.lineno]
                     for _, frame in zip(range(_MOST_FRAMES), thread.frames, strict=False)
                 ],
+                [frame.symbol for frame in thread.native_frames[-_MOST_NATIVE:]],
             ]
             for thread in threads[:_MOST_THREADS]
         ]
@@ -136,9 +150,12 @@ def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
 
 
 def _thread(document: Any) -> Thread:
-    tid, has_gil, frames = document
+    tid, has_gil, frames, native = document
     return Thread(
-        int(tid), tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames), has_gil
+        int(tid),
+        tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames),
+        has_gil,
+        tuple(map(_cut, native)),
     )
 
 

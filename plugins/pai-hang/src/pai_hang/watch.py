@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pai_hang import HANGS, stacks
-from pai_hang.judging import Sample, Silence, below, in_collective, stand_still, stuck
-from pai_hang.places import Look, where
+from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
+from pai_hang.places import Look, at, odd_process, where
 from pai_hang.processes import Process, may_wait, tree
 
 FOREVER = float("inf")
@@ -28,9 +28,9 @@ _LOOKS = 3
 """Looks at a task that keeps processors busy."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
-_MOST_LINES = 30
-_NOTE = "[NOTE] "
-"""What makes a line one that people see at once."""
+_MOST_LINES = 400
+_NOTE, _AT = "[NOTE] ", "[AT] "
+"""What makes a line one that people see at once, or one that says where the command is."""
 _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 """Variables of services and steps."""
 
@@ -39,7 +39,7 @@ def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    command, silence = None, Silence(after)
+    command, silence, place = None, Silence(after), _Place(after + 2 * interval, silent)
     found: list[Look] = []
     end_at = FOREVER
     while os.getppid() == supervisor:
@@ -55,27 +55,61 @@ def main() -> None:
         if is_first:
             silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
-            found = _found(processes, silence, interval)
+            found, looks = _found(processes, silence, interval)
             if found:
-                say(report(found, silence.before + silence.seconds))
-                end_at = time.monotonic() + (after * _FOR_OTHERS if in_collective(found[0]) else 0)
+                say(report(found, looks, silence.before + silence.seconds))
+                end_at = time.monotonic() + (after * _FOR_OTHERS if waits_for_others(found[0]) else 0)
             else:
                 silence.since, silence.before = silence.last, 0  # it only waits, or computes: look again
+        if not found:
+            place.tell_if_due(processes, silent_for(log))
         if then == "fail" and time.monotonic() >= end_at:
             say([f"{HANGS}{where(found[0])}"])
             _end(supervisor, command)
 
 
-def report(found: Sequence[Look], seconds: float) -> list[str]:
-    """Return what people are told about processes that are stuck."""
+class _Place:
+    """Tells where a command is that writes nothing for as long as one that hangs, although it does not hang.
+
+    Others may wait for it, who are told of; it may compute for ever, or read a slow disk.
+    """
+
+    def __init__(self, after: float, silent: float) -> None:
+        self._after = after
+        self._since = time.monotonic() - silent
+        self._told, self._told_at = "", 0.0
+
+    def tell_if_due(self, processes: Sequence[Process], silent: float) -> None:
+        """Take the command's processes, and for how many seconds its log has not been written to."""
+        now = time.monotonic()
+        if self._told and now - silent > self._told_at:
+            self._told = ""
+            say([_AT])
+        self._since = max(self._since, now - silent)
+        if now - max(self._since, self._told_at) >= self._after:
+            looks = _look(processes)
+            if at(looks) != self._told:
+                say([f"{_AT}{at(looks)}", *_stacks_of(looks)])
+            self._told, self._told_at = at(looks), now
+
+
+def report(found: Sequence[Look], looks: Sequence[Look], seconds: float) -> list[str]:
+    """Return what people are told about a task in which processes are stuck, of all its processes."""
+    odd = odd_process(found[0], looks)
+    but = f", but process {odd.process.pid} is {where(odd)}" if odd else ""
     # The same text in each task that is there, by which whoever reads the run groups them.
-    lines = [f"{_NOTE}seems to hang: it is {where(found[0])}"]
-    lines.append(f"[INFO] nothing has moved for {seconds:.0f} s; these processes of the task wait:")
-    for look in found:
+    first = f"{_NOTE}seems to hang: it is {where(found[0])}{but}"
+    stuck_ones = {look.process.pid for look in found}
+    others = [look for look in looks if look.process.pid not in stuck_ones]
+    return [first, f"[INFO] nothing has moved for {seconds:.0f} s", *_stacks_of([*found, *others])]
+
+
+def _stacks_of(looks: Sequence[Look]) -> list[str]:
+    lines = []
+    for look in looks:
         lines.append(f"process {look.process.pid} ({look.process.name}) is {where(look)}")
         if look.main:
-            frames = (f"  {frame.function} ({frame.file}:{frame.line})" for frame in look.main.frames)
-            lines += frames
+            lines += (f"  {frame.function} ({frame.file}:{frame.line})" for frame in look.main.frames)
         elif look.stacks.why_not != "no Python":
             lines.append(f"  no stack: {look.stacks.why_not}")
     return lines[:_MOST_LINES]
@@ -89,21 +123,32 @@ def say(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _found(processes: Sequence[Process], silence: Silence, interval: float) -> list[Look]:
-    if silence.is_idle:
+def _found(processes: Sequence[Process], silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
+    """Return the processes that are stuck, and all of them, as they are now."""
+    if silence.is_idle and not any(process.state == "R" for process in processes):
         before = {(look.process.pid, where(look)) for look in stuck(_look(processes), may_wait)}
         time.sleep(interval)
-        again = stuck(_look(below(tree(os.getppid()), processes[0].pid)), may_wait)
-        return [look for look in again if (look.process.pid, where(look)) in before]
+        looks = _look(below(tree(os.getppid()), processes[0].pid))
+        again = stuck(looks, may_wait)
+        return [look for look in again if (look.process.pid, where(look)) in before], looks
+    looks, still = _still(processes, interval, native=False)
+    found = [look for look in still if waits_for_others(look)]
+    if still and not found:
+        found = _still([look.process for look in still], interval, native=True)[1]
+    return [look for look in found if waits_for_others(look)], looks
+
+
+def _still(processes: Sequence[Process], interval: float, *, native: bool) -> tuple[list[Look], list[Look]]:
+    """Look at busy processes several times; return the first look, and those that have stood still since."""
     looks = []
     for _ in range(_LOOKS):
-        looks.append(_look(processes))
+        looks.append(_look(processes, native=native))
         time.sleep(interval)
-    return stand_still(looks)
+    return looks[0], stand_still(looks)
 
 
-def _look(processes: Sequence[Process]) -> list[Look]:
-    read = stacks.take(processes)
+def _look(processes: Sequence[Process], *, native: bool = False) -> list[Look]:
+    read = stacks.take(processes, native=native)
     return [Look("", process, read[process.pid]) for process in processes]
 
 
