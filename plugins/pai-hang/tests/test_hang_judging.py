@@ -139,6 +139,16 @@ def test_a_busy_process_hangs_only_in_a_collective_operation_at_the_same_line_ea
     assert stand_still([[spins], []]) == []
 
 
+def test_what_a_library_does_within_its_wait_for_a_gpu_is_no_movement() -> None:
+    first, second = (
+        look("worker/0", TRAIN, native=("step", "cudaStreamSynchronize", inner))
+        for inner in ("poll", "clock")
+    )
+    elsewhere = look("worker/0", TRAIN, native=("other", "cudaStreamSynchronize", "poll"))
+    assert stand_still([[first], [second]]) == [first]
+    assert stand_still([[first], [elsewhere]]) == []
+
+
 @pytest.mark.parametrize(
     ("native", "expected"),
     [

@@ -50,16 +50,24 @@ barrier()
 SPINS = """
 import ctypes, os
 library = ctypes.CDLL(os.environ["LIBRARY"])
+library.cudaStreamSynchronize.argtypes = [ctypes.c_ulong]
 def step():
-    library.cudaStreamSynchronize()
-def evaluate():
+    library.cudaStreamSynchronize(0)
+def solve():
     library.solve()
-step() if os.environ["PAI_TASK_INDEX"] != "2" else evaluate()
+def evaluate():
+    for batch in range(10**9):
+        library.cudaStreamSynchronize(10**7)
+
 """
-"""A program of which two tasks wait for their GPU as CUDA does, and the third computes in C, as silently."""
+"""Functions that wait for the GPU as CUDA does, that compute in C, and that wait again and again."""
 LIBRARY = """
 int solve(void) { volatile int on = 1; while (on); return 0; }
-int cudaStreamSynchronize(void) { volatile int on = 1; while (on); return 0; }
+int cudaStreamSynchronize(unsigned long turns) {
+    volatile unsigned long left = turns;
+    while (--left);
+    return 0;
+}
 """
 
 
@@ -200,23 +208,26 @@ def test_who_spins_for_a_gpu_hangs_and_of_the_one_that_computes_it_is_said_where
     library = tmp_path / "library.so"
     compiler = ["musl-gcc", "-shared", "-fPIC", "-nostdlib", "-o", library, tmp_path / "library.c"]
     subprocess.run(compiler, check=True)
-    program = running(f"import os; os.environ['LIBRARY'] = {str(library)!r}{SPINS}", instances=3)
-    write_job(tmp_path, {**program, "extras": {"hang": {"after": "4s"}}})
+    begin = f"import os; os.environ['LIBRARY'] = {str(library)!r}{SPINS}"
+    worker = running(f"{begin}step() if os.environ['PAI_TASK_INDEX'] != '2' else solve()", instances=3)
+    healthy = running(f"{begin}evaluate()")
+    roles = {"worker": worker["taskRoles"]["worker"], "healthy": healthy["taskRoles"]["worker"]}
+    write_job(tmp_path, {**worker, "taskRoles": roles, "extras": {"hang": {"after": "4s"}}})
     run, seen = tmp_path / "run", tmp_path / "seen"
     argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
     with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
         try:
             until(lambda: "but not of" in seen.read_text())
+            until(lambda: read_state(Folder.at(run / "healthy" / "0"))["at"])
         finally:
             running_job.send_signal(signal.SIGINT)
-    odd = (
-        "note of worker/0, worker/1, but not of worker/2 (in evaluate (<string>:7)): seems to hang: it is in "
-    )
-    assert seen.read_text().count(f"{odd}cudaStreamSynchronize in step (<string>:5)") == 2
+    odd = "note of worker/0, worker/1, but not of worker/2 (in solve (<string>:8)): seems to hang: it is in "
+    assert seen.read_text().count(f"{odd}cudaStreamSynchronize in step (<string>:6)") == 2
     records = [exit_record(run / "worker" / index) for index in "012"]
     assert [record.get("notes", []) == [] for record in records] == [False, False, True]
-    assert records[2]["at"] == "in evaluate (<string>:7)"
-    assert any("evaluate (<string>:7)" in line for line in runtime_log(run / "worker" / "2"))
+    assert records[2]["at"] == "in solve (<string>:8)"
+    assert "notes" not in exit_record(run / "healthy" / "0")
+    assert any("solve (<string>:8)" in line for line in runtime_log(run / "worker" / "2"))
 
 
 @pytest.mark.parametrize("hang", [{}, {"after": "1s", "then": "fail"}])

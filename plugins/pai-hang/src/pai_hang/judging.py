@@ -114,7 +114,7 @@ def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
     return [
         look
         for pid, look in first.items()
-        if look.main and all(pid in each and each[pid].main == look.main for each in later)
+        if look.main and all(pid in each and each[pid].stands_at == look.stands_at for each in later)
     ]
 
 

@@ -39,6 +39,15 @@ class Look:
         return next(filter(_OF_DEVICES.fullmatch, names), "")
 
     @property
+    def stands_at(self) -> object:
+        """What stays the same while its main thread gets nowhere, whatever a library does within its wait."""
+        if self.main is None:
+            return None
+        names = self.main.native
+        own = names[: names.index(self.device_wait)] if self.device_wait else ()
+        return self.main.frames, self.main.values, own
+
+    @property
     def waits_for_children(self) -> bool:
         """Whether it does nothing but wait for the processes that it has started, such as a shell."""
         return self.process.call in _WAITS_FOR_CHILDREN and not self.process.is_stopped

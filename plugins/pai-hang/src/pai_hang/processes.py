@@ -97,6 +97,11 @@ def has_listener(pid: int) -> bool:
     return False
 
 
+def uses_gpu(pid: int) -> bool:
+    """Return whether a process has the device of a GPU open."""
+    return any(link.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri/")) for link in _links(pid))
+
+
 def is_named(path: str) -> bool:
     """Return whether what a descriptor is open on is a file with a name, and no terminal or ``/dev/null``."""
     if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NoReturn
 
 from pai_hang.processes import Process
@@ -37,13 +38,15 @@ class Frame:
 class Thread:
     """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock.
 
-    `native` has the names of the functions of C that it is in, as far as they are known, the outermost first.
+    `native` has the names of the functions of C that it is in, as far as they are known, the outermost first,
+    and `values` is a digest of its variables.
     """
 
     tid: int
     frames: tuple[Frame, ...]
     has_gil: bool = False
     native: tuple[str, ...] = ()
+    values: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,11 @@ class Stacks:
 
 
 def take(
-    processes: Sequence[Process], timeout: float = TIMEOUT, *, native: bool = False
+    processes: Sequence[Process], timeout: float = TIMEOUT, *, closely: bool = False
 ) -> dict[int, Stacks]:
     """Return the stacks of processes by their ids, several at once; each stands still while it is read.
 
-    That takes some hundredths of a second, with `native` functions some tenths.
+    That takes some hundredths of a second; `closely`, with functions of C and variables, some tenths.
     """
     import pystack.engine  # noqa: F401, PLC0415 - once, before the forks
 
@@ -70,7 +73,7 @@ def take(
     while waiting or running:
         while waiting and len(running) < most:
             process = waiting.pop(0)
-            pipe, reader = _start(process, native=native)
+            pipe, reader = _start(process, closely=closely)
             running[pipe] = process.pid, reader, time.monotonic() + timeout, b""
             poll.register(pipe, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(100)}
@@ -88,37 +91,35 @@ def take(
     return found
 
 
-def _start(process: Process, *, native: bool) -> tuple[int, int]:
+def _start(process: Process, *, closely: bool) -> tuple[int, int]:
     """Start the reader of a process, and return the pipe from it and its process id."""
     read, write = os.pipe()
     reader = os.fork()
     if reader == 0:
         os.close(read)
-        _read_and_exit(process, write, native=native)
+        _read_and_exit(process, write, closely=closely)
     os.close(write)
     return read, reader
 
 
-def _read_and_exit(process: Process, pipe: int, *, native: bool) -> NoReturn:
+def _read_and_exit(process: Process, pipe: int, *, closely: bool) -> NoReturn:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):  # pystack's own messages
             os.dup2(nothing, standard)
-        answer = json.dumps(_stacks(process, native=native)).encode()
+        answer = json.dumps(_stacks(process, closely=closely)).encode()
         while answer:
             answer = answer[os.write(pipe, answer) :]
     finally:
         os._exit(0)
 
 
-def _stacks(process: Process, *, native: bool) -> dict[str, Any]:
+def _stacks(process: Process, *, closely: bool) -> dict[str, Any]:
     from pystack.engine import NativeReportingMode, get_process_threads  # noqa: PLC0415 - loaded before the fork
 
-    mode = NativeReportingMode.PYTHON if native else NativeReportingMode.OFF
+    mode = NativeReportingMode.PYTHON if closely else NativeReportingMode.OFF
     try:
-        threads = get_process_threads(
-            process.pid, stop_process=process.state not in _STANDS_STILL, native_mode=mode
-        )
+        threads = get_process_threads(process.pid, process.state not in _STANDS_STILL, mode, closely)
     except Exception as error:  # noqa: BLE001 - whatever a library finds in foreign memory
         return {"error": str(error)}
     return {
@@ -131,6 +132,7 @@ def _stacks(process: Process, *, native: bool) -> dict[str, Any]:
                     for _, frame in zip(range(_MOST_FRAMES), thread.frames, strict=False)
                 ],
                 [frame.symbol for frame in thread.native_frames[-_MOST_NATIVE:]],
+                sha256(repr([(each.arguments, each.locals) for each in thread.frames]).encode()).hexdigest(),
             ]
             for thread in threads[:_MOST_THREADS]
         ]
@@ -150,12 +152,13 @@ def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
 
 
 def _thread(document: Any) -> Thread:
-    tid, has_gil, frames, native = document
+    tid, has_gil, frames, native, values = document
     return Thread(
         int(tid),
         tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames),
         has_gil,
         tuple(map(_cut, native)),
+        _cut(values),
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pai_hang import HANGS, stacks
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, odd_process, where
-from pai_hang.processes import Process, may_wait, tree
+from pai_hang.processes import may_wait, tree, uses_gpu
 
 FOREVER = float("inf")
 
@@ -24,8 +24,8 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS = 3
-"""Looks at a task that keeps processors busy."""
+_LOOKS, _CLOSE_LOOKS = 10, 3
+"""Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
 _MOST_LINES = 400
@@ -55,14 +55,14 @@ def main() -> None:
         if is_first:
             silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
-            found, looks = _found(processes, silence, interval)
+            found, looks = _found(command, silence, interval)
             if found:
                 say(report(found, looks, silence.before + silence.seconds))
                 end_at = time.monotonic() + (after * _FOR_OTHERS if waits_for_others(found[0]) else 0)
             else:
                 silence.since, silence.before = silence.last, 0  # it only waits, or computes: look again
         if not found:
-            place.tell_if_due(processes, silent_for(log))
+            place.tell_if_due(command, silent_for(log))
         if then == "fail" and time.monotonic() >= end_at:
             say([f"{HANGS}{where(found[0])}"])
             _end(supervisor, command)
@@ -79,15 +79,15 @@ class _Place:
         self._since = time.monotonic() - silent
         self._told, self._told_at = "", 0.0
 
-    def tell_if_due(self, processes: Sequence[Process], silent: float) -> None:
-        """Take the command's processes, and for how many seconds its log has not been written to."""
+    def tell_if_due(self, command: int, silent: float) -> None:
+        """Take the command's process, and for how many seconds its log has not been written to."""
         now = time.monotonic()
         if self._told and now - silent > self._told_at:
             self._told = ""
             say([_AT])
         self._since = max(self._since, now - silent)
         if now - max(self._since, self._told_at) >= self._after:
-            looks = _look(processes)
+            looks = _look(command)
             if at(looks) != self._told:
                 say([f"{_AT}{at(looks)}", *_stacks_of(looks)])
             self._told, self._told_at = at(looks), now
@@ -123,32 +123,33 @@ def say(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _found(processes: Sequence[Process], silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
-    """Return the processes that are stuck, and all of them, as they are now."""
-    if silence.is_idle and not any(process.state == "R" for process in processes):
-        before = {(look.process.pid, where(look)) for look in stuck(_look(processes), may_wait)}
+def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
+    """Return the processes that are stuck, and all from `root` on, as they are now."""
+    first = _look(root)
+    if silence.is_idle and not any(look.process.state == "R" for look in first):
         time.sleep(interval)
-        looks = _look(below(tree(os.getppid()), processes[0].pid))
-        again = stuck(looks, may_wait)
-        return [look for look in again if (look.process.pid, where(look)) in before], looks
-    looks, still = _still(processes, interval, native=False)
-    found = [look for look in still if waits_for_others(look)]
-    if still and not found:
-        found = _still([look.process for look in still], interval, native=True)[1]
-    return [look for look in found if waits_for_others(look)], looks
+        before = {(look.process.pid, where(look)) for look in stuck(first, may_wait)}
+        last = _look(root)
+        found = [look for look in stuck(last, may_wait) if (look.process.pid, where(look)) in before]
+        if found or not any(uses_gpu(look.process.pid) for look in last):
+            return found, last
+    still = _still(first, root, _LOOKS, silence.after / 100)
+    if still:
+        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, silence.after / 20, closely=True)
+    return [look for look in still if waits_for_others(look)], first
 
 
-def _still(processes: Sequence[Process], interval: float, *, native: bool) -> tuple[list[Look], list[Look]]:
-    """Look at busy processes several times; return the first look, and those that have stood still since."""
-    looks = []
-    for _ in range(_LOOKS):
-        looks.append(_look(processes, native=native))
-        time.sleep(interval)
-    return looks[0], stand_still(looks)
+def _still(looks: list[Look], root: int, more: int, pause: float, *, closely: bool = False) -> list[Look]:
+    """Look several times more; return the processes that have not moved."""
+    while looks and more:
+        time.sleep(pause)
+        looks, more = stand_still([looks, _look(root, closely=closely)]), more - 1
+    return looks
 
 
-def _look(processes: Sequence[Process], *, native: bool = False) -> list[Look]:
-    read = stacks.take(processes, native=native)
+def _look(root: int, *, closely: bool = False) -> list[Look]:
+    processes = below(tree(os.getppid()), root)
+    read = stacks.take(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
 
 
