@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, lines, odd_ones, places, where
-from pai_hang.processes import Process
+from pai_hang.processes import TIMED_WAIT, Process
 from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say, silent_for
 from pai_plugin_kit import conformance
@@ -103,6 +103,8 @@ def test_a_busy_processor_is_not_idle() -> None:
         (look("worker/0", TRAIN, ALL_REDUCE, call="futex"), True, True),
         (look("worker/0", TRAIN, call="clock_nanosleep"), False, False),
         (look("worker/0", TRAIN, call="clock_nanosleep", has_gil=True), False, True),
+        (look(call=TIMED_WAIT), False, False),
+        (look("worker/0", TRAIN, call=TIMED_WAIT, has_gil=True), False, True),
         (look(call="epoll_wait"), False, False),
         (look(call="accept4"), True, False),
         (look(call="wait4"), False, False),
@@ -216,6 +218,15 @@ def test_the_one_that_is_not_where_the_others_are_is_named(odd: Look) -> None:
     assert "all_reduce (train.py:88)" in told[0]
     assert told[1].startswith("worker/7 is ")
     assert told[2].startswith("worker/7 is not where")
+
+
+def test_the_one_is_named_that_does_not_answer_the_others() -> None:
+    first = replace(look("worker/0", TRAIN, ALL_REDUCE), silent_peers=("10.0.0.2:4", "10.0.0.3:5"))
+    second = replace(look("worker/1", TRAIN, ALL_REDUCE), addresses=frozenset({"10.0.0.2:4"}))
+    assert list(lines([first, second]))[1:] == [
+        "worker/1 does not answer worker/0",
+        "10.0.0.3:5 does not answer worker/0",
+    ]
 
 
 def test_of_two_tasks_nobody_knows_which_is_wrong_unless_one_is_stopped() -> None:

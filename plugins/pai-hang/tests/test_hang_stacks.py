@@ -1,9 +1,11 @@
 """Stacks of real processes, the command `stacks`, and the watch beside a real task."""
 
+import ctypes
 import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,15 @@ from typing import Any
 import pytest
 
 from pai_hang.places import Look, where
-from pai_hang.processes import Process, has_listener, may_wait, tree
+from pai_hang.processes import (
+    TIMED_WAIT,
+    Process,
+    addresses,
+    has_listener,
+    may_wait,
+    silent_peers,
+    tree,
+)
 from pai_hang.stacks import take
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.state import read_state
@@ -69,6 +79,22 @@ int cudaStreamSynchronize(unsigned long turns) {
     return 0;
 }
 """
+
+
+SO_ATTACH_FILTER = 26
+
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("jumps", ctypes.c_uint16), ("value", ctypes.c_uint32)]
+
+
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
+
+
+_NOTHING = Instruction(6, 0, 0)
+DROP = Filter(1, ctypes.pointer(_NOTHING))
+"""A filter of a socket that drops all packets to it, as a network does that has lost a node."""
 
 
 @pytest.fixture
@@ -135,6 +161,33 @@ def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:
         finally:
             program.kill()
     assert not may_wait(reads)
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("IPv6"))])
+def test_a_peer_that_takes_no_packets_any_more_is_named(server: str) -> None:
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with (
+        socket.create_server((server, 0), family=family) as listening,
+        socket.create_connection(listening.getsockname()[:2]) as own,
+        listening.accept()[0] as lost,
+    ):
+        own.send(b"heard")
+        assert silent_peers(os.getpid()) == ()
+        lost.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(DROP))
+        own.send(b"lost")
+        peer = f"{server}:{listening.getsockname()[1]}"
+        until(lambda: silent_peers(os.getpid()) == (peer,))
+        assert peer in addresses(os.getpid())
+
+
+def test_a_wait_with_a_time_limit_is_told_from_one_without() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import threading; threading.Event().wait(1000)"]
+    ) as program:
+        try:
+            until(lambda: _seen(program.pid).call == TIMED_WAIT)
+        finally:
+            program.kill()
 
 
 def test_a_process_that_has_gone_has_no_stack() -> None:

@@ -21,11 +21,16 @@ _MOST_PLACES = 2
 
 @dataclass(frozen=True)
 class Look:
-    """One process of a task with its stacks, at one moment."""
+    """One process of a task with its stacks, at one moment.
+
+    `addresses` are those of its ends of its connections, `silent_peers` of the others' that do not answer.
+    """
 
     task: str
     process: Process
     stacks: Stacks
+    addresses: frozenset[str] = frozenset()
+    silent_peers: tuple[str, ...] = ()
 
     @property
     def main(self) -> Thread | None:
@@ -149,6 +154,9 @@ def lines(role_looks: Sequence[Look]) -> Iterator[str]:
         if look.stacks.why_not and look.stacks.why_not != "no Python"
     )
     yield from reasons
+    owners = {address: look.task for look in role_looks for address in look.addresses}
+    silent = dict.fromkeys((owners.get(at, at), look.task) for look in role_looks for at in look.silent_peers)
+    yield from (f"{peer} does not answer {task}" for peer, task in silent)
     for task, own in odd_ones(found).items():
         yield f"{task} is not where the others are: {'; '.join(place.text for place in own) or 'no process'}"
 

@@ -2,13 +2,24 @@
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import islice
 from pathlib import Path
 
 _MOST_BYTES = 1 << 16
 _MOST_THREADS = 500
+_MOST_SOCKETS = 100_000
 _SLEEPS = ("nanosleep", "clock_nanosleep")
+TIMED_WAIT = "futex with a time limit"
+"""The name for a wait for another thread that ends by itself."""
+_FUTEX_TIMEOUT = 4
+"""The place of the time limit among the words about a system call."""
+_ESTABLISHED, _LISTENS, _SENT_AGAIN = "01", "0A", 3
+"""States of a TCP socket, and how often at least is sent again what a peer does not take."""
 
 _NUMBERS = {
     "x86_64": {
@@ -86,15 +97,21 @@ def may_wait(pid: int) -> bool:
 
 def has_listener(pid: int) -> bool:
     """Return whether a process has a TCP socket that listens."""
-    sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
-    if not sockets:
-        return False
-    for table in ("tcp", "tcp6"):
-        for line in _text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == "0A" and fields[9] in sockets:  # noqa: PLR2004 - the inode
-                return True
-    return False
+    return any(fields[3] == _LISTENS for fields in _tcp(pid))
+
+
+def addresses(pid: int) -> frozenset[str]:
+    """Return the ``host:port`` of the ends of the TCP connections of a process that are its own."""
+    return frozenset(_address(fields[1]) for fields in _tcp(pid) if fields[3] == _ESTABLISHED)
+
+
+def silent_peers(pid: int) -> tuple[str, ...]:
+    """Return the ``host:port`` of those that do not answer what a process sends to them, again and again."""
+    return tuple(
+        _address(fields[2])
+        for fields in _tcp(pid)
+        if fields[3] == _ESTABLISHED and fields[5].startswith("01:") and int(fields[6], 16) >= _SENT_AGAIN
+    )
 
 
 def uses_gpu(pid: int) -> bool:
@@ -107,6 +124,25 @@ def is_named(path: str) -> bool:
     if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
         return False
     return not path.endswith(" (deleted)")
+
+
+def _tcp(pid: int) -> Iterator[list[str]]:
+    """Yield the words that the kernel has on each TCP socket of a process."""
+    sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
+    for table in ("tcp", "tcp6") if sockets else ():
+        with suppress(OSError), Path(f"/proc/{pid}/net/{table}").open(encoding="ascii") as file:
+            for line in islice(file, 1, _MOST_SOCKETS):
+                fields = line.split()
+                if len(fields) > 9 and fields[9] in sockets:  # noqa: PLR2004 - the inode
+                    yield fields
+
+
+def _address(text: str) -> str:
+    """Return a ``host:port`` of what the kernel writes, words of four bytes in the order of the machine."""
+    host, _, port = text.partition(":")
+    words = [int(host[start : start + 8], 16).to_bytes(4, sys.byteorder) for start in range(0, len(host), 8)]
+    address = ip_address(b"".join(words))
+    return f"{getattr(address, 'ipv4_mapped', None) or address}:{int(port, 16)}"
 
 
 def _all() -> Iterator[tuple[int, str, list[str]]]:
@@ -132,6 +168,8 @@ def _call(place: str) -> tuple[str, str]:
     if len(words) < 2 or not words[0].isdecimal():  # noqa: PLR2004 - its number and an argument
         return "", ""
     name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    if name == "futex" and len(words) > _FUTEX_TIMEOUT and int(words[_FUTEX_TIMEOUT], 16):
+        return TIMED_WAIT, ""
     if name not in OF_A_FILE:
         return name, ""
     try:

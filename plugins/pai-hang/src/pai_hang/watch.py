@@ -15,7 +15,7 @@ from pathlib import Path
 from pai_hang import HANGS, stacks
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, odd_process, where
-from pai_hang.processes import may_wait, tree, uses_gpu
+from pai_hang.processes import may_wait, silent_peers, tree, uses_gpu
 
 FOREVER = float("inf")
 
@@ -28,7 +28,7 @@ _LOOKS, _CLOSE_LOOKS = 10, 3
 """Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
-_MOST_LINES = 400
+_MOST_LINES, _MOST_PEERS = 400, 3
 _NOTE, _AT = "[NOTE] ", "[AT] "
 """What makes a line one that people see at once, or one that says where the command is."""
 _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
@@ -101,7 +101,9 @@ def report(found: Sequence[Look], looks: Sequence[Look], seconds: float) -> list
     first = f"{_NOTE}seems to hang: it is {where(found[0])}{but}"
     stuck_ones = {look.process.pid for look in found}
     others = [look for look in looks if look.process.pid not in stuck_ones]
-    return [first, f"[INFO] nothing has moved for {seconds:.0f} s", *_stacks_of([*found, *others])]
+    peers = dict.fromkeys(peer for look in found for peer in silent_peers(look.process.pid))
+    silent = [f"{_NOTE}{peer} does not answer" for peer in list(peers)[:_MOST_PEERS]]
+    return [first, *silent, f"[INFO] nothing has moved for {seconds:.0f} s", *_stacks_of([*found, *others])]
 
 
 def _stacks_of(looks: Sequence[Look]) -> list[str]:
