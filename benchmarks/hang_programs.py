@@ -236,7 +236,7 @@ _PYTHONS = {
         )
     ],
     "prompt without input": [
-        f"{_BESIDE}import code\nreads = os.pipe()[0]\nthreading.Timer(SILENT, os._exit, [0]).start()\n{prompt}"
+        f"{_BESIDE}import code\nreads = os.pipe()[0]\nthreading.Timer(SILENT, os._exit, [0]).start();{prompt}"
         for prompt in ("code.interact(lambda _: os.read(reads, 9).decode())", "os.dup2(reads, 0); input()")
     ],
 }

@@ -66,7 +66,8 @@ def _users() -> dict[str, list[str]]:
     """Return how programs are started as each user, by its name."""
     if os.geteuid() != 0:
         return {"this user": []}
-    can_start = subprocess.run([*_ORDINARY, PROGRAM, "--version"], check=False, capture_output=True)
+    start = [*_ORDINARY, PROGRAM, "--version"]
+    can_start = subprocess.run(start, check=False, capture_output=True, env=_environment())
     if can_start.returncode:
         print(f"  not as an ordinary user: that one cannot start {PROGRAM}")
         return {"root": []}
