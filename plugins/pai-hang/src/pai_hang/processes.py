@@ -77,16 +77,22 @@ class Process:
 
 def tree(root: int) -> list[Process]:
     """Return the processes below one, parents before their children, without those that have ended."""
-    children: dict[int, list[tuple[int, str, list[str]]]] = {}
-    for pid, name, fields in _all():
-        children.setdefault(int(fields[1]), []).append((pid, name, fields))
     found: list[Process] = []
     waiting = [root]
     while waiting:
-        for pid, name, fields in children.get(waiting.pop(0), ()):
+        for pid in _children(waiting.pop(0)):
             waiting.append(pid)
-            if fields[0] not in "ZX":
-                found.append(_process(pid, name, fields))
+            if (stat := _stat(pid)) and stat[1][0] not in "ZX":
+                found.append(_process(pid, *stat))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    found: list[int] = []
+    for thread in _threads(pid):
+        with suppress(OSError), Path(f"/proc/{pid}/task/{thread}/children").open("rb") as file:
+            found += map(int, file.read(_MOST_BYTES).split())
     return found
 
 
@@ -112,6 +118,11 @@ def silent_peers(pid: int) -> tuple[str, ...]:
         for fields in _tcp(pid)
         if fields[3] == _ESTABLISHED and fields[5].startswith("01:") and int(fields[6], 16) >= _SENT_AGAIN
     )
+
+
+def is_copy(pid: int, of: int) -> bool:
+    """Return whether a process is one that another has forked, and nothing else yet."""
+    return _text(f"/proc/{pid}/cmdline") == _text(f"/proc/{of}/cmdline")
 
 
 def uses_gpu(pid: int) -> bool:
@@ -145,14 +156,12 @@ def _address(text: str) -> str:
     return f"{getattr(address, 'ipv4_mapped', None) or address}:{int(port, 16)}"
 
 
-def _all() -> Iterator[tuple[int, str, list[str]]]:
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - paths cost more
-        if entry.isdecimal():
-            text = _text(f"/proc/{entry}/stat")
-            start, end = text.find("("), text.rfind(")")
-            fields = text[end + 1 :].split()
-            if len(fields) > 14:  # noqa: PLR2004 - with the times
-                yield int(entry), text[start + 1 : end], fields
+def _stat(pid: int) -> tuple[str, list[str]] | None:
+    """Return the name of a process, and what the kernel has on it after that."""
+    text = _text(f"/proc/{pid}/stat")
+    start, end = text.find("("), text.rfind(")")
+    fields = text[end + 1 :].split()
+    return (text[start + 1 : end], fields) if len(fields) > 14 else None  # noqa: PLR2004 - with the times
 
 
 def _process(pid: int, name: str, fields: list[str]) -> Process:
@@ -180,7 +189,7 @@ def _call(place: str) -> tuple[str, str]:
 
 def _threads(pid: int) -> list[str]:
     try:
-        return os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - as above
+        return os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - paths cost more
     except OSError:
         return []
 

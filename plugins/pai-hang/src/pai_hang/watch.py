@@ -1,7 +1,8 @@
-"""``python -m pai_hang.watch SECONDS SILENT THEN LOG``: watch the command of the task that has this service.
+"""``python -m pai_hang.watch SECONDS SILENT THEN``: watch the command of the task that has this service.
 
-It is started by the task's supervisor, whose other children are the command and other services, once the
-command has been `SILENT` seconds without output. What it finds it prints, and so it is in ``runtime.log``.
+The task's supervisor starts it once the command has been `SILENT` seconds without output, if possible as the
+parent of the command: then it reads the stacks itself, as only an ancestor may everywhere. Else it is a
+sibling of the command, and of other services. What it finds it prints, and so it is in ``runtime.log``.
 """
 
 import contextlib
@@ -37,9 +38,11 @@ _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 
 def main() -> None:
     """Watch until this process is ended."""
-    after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
+    after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    command, silence, place = None, Silence(after), _Place(after + 2 * interval, silent)
+    own = next(iter(tree(os.getpid())), None)
+    command = own and own.pid
+    silence, place = Silence(after), _Place(after + 2 * interval, silent)
     found: list[Look] = []
     end_at = FOREVER
     while os.getppid() == supervisor:
@@ -66,6 +69,11 @@ def main() -> None:
         if then == "fail" and time.monotonic() >= end_at:
             say([f"{HANGS}{where(found[0])}"])
             _end(supervisor, command)
+    if own:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(
+                own.pid, signal.SIGKILL
+            )  # as it would be if the supervisor, which is gone, were its parent
 
 
 class _Place:
@@ -151,7 +159,8 @@ def _still(looks: list[Look], root: int, more: int, pause: float, *, closely: bo
 
 def _look(root: int, *, closely: bool = False) -> list[Look]:
     processes = below(tree(os.getppid()), root)
-    read = stacks.take(processes, closely=closely)
+    is_parent = any(process.parent == os.getpid() for process in processes)
+    read = (stacks.take_here if is_parent else stacks.take)(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
 
 
