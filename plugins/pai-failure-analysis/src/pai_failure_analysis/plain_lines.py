@@ -57,10 +57,11 @@ _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n([\w.-]{1,80} {1,20}\| ?)")),
     (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
+    (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
 """Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern,
-and the seconds or numbers that builders, the kernel and trackers count. The group is a name, if there is one.
+what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count. The group is a name, if there is one.
 """
 
 
