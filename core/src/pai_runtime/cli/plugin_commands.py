@@ -32,6 +32,7 @@ DISTRIBUTIONS: Final = {
     "exit-codes": "pai-failure-analysis",
     "init": "pai-pod",
     "lock": "pai-definitions",
+    "login": "pai-openpai",
     "lsp": "pai-authoring",
     "marketplace": "pai-definitions",
     "new": "pai-authoring",
