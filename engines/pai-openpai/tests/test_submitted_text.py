@@ -209,8 +209,7 @@ def test_secrets_keep_their_structure_and_are_texts() -> None:
 )
 def test_a_key_that_a_reader_might_take_for_something_else_is_in_quotes(key: str) -> None:
     _, text, submission = submitted(job(extras={"own": {key: "x"}}, secrets={key: "a value"}))
-    lines = [line.strip() for line in text.text.splitlines() if line.endswith((': "x"', ': "a value"'))]
-    assert [line[0] in "'\"" for line in lines] == [True, True]
+    assert f" {key}: " not in text.text
     assert (submission.public["extras"]["own"], submission.secrets) == ({key: "x"}, {key: "a value"})
 
 
