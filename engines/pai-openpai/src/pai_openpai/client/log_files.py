@@ -23,7 +23,7 @@ LEFT: Final = 10
 """Requests a minute that are left for looking at the job itself."""
 _SUSPICIOUS: Final = 1 << 20
 """Bytes that a log grows between two looks from which on a rotation may have been missed."""
-_RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_RANGE: Final = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18})")
 
 
 class NoLog(Exception):
@@ -92,9 +92,9 @@ class LogFiles:
         tag = str(answer.headers["ETag"] or "")
         found = _RANGE.fullmatch(str(answer.headers["Content-Range"] or ""))
         if answer.status == HTTPStatus.PARTIAL_CONTENT and found and found[1] and int(found[1]) == first:
-            return Part(answer.body[:most], int(found[3]), tag)
+            return Part(answer.body[:most], int(found[2]), tag)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and found:
-            return Part(b"", int(found[3]), tag)
+            return Part(b"", int(found[2]), tag)
         if answer.status == HTTPStatus.OK:  # an empty file has no ranges
             return Part(answer.body[first:][:most], len(answer.body), tag)
         raise OSError(errno.EAGAIN, f"its node answers {answer.status}", self._task)
