@@ -144,7 +144,7 @@ def _run(status: Mapping[str, Any], name: str, tasks: tuple[RunTask, ...]) -> Ru
         ended=(moment(status, "completedTime") or started) if over else None,
         outcome=_OUTCOMES.get(state, "failed") if over else None,
         stopping=text(status, "executionType") == "STOP" and not over,
-        queued=state == "WAITING",
+        queued=state == "WAITING" or text(status, "subState") == "AttemptCompleted",  # between attempts
         user=printable(text(status, "username")),
     )
 
