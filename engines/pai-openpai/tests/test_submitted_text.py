@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 
 from pai_openpai.job_check import MOST_BYTES
 from pai_openpai.submitted_text import SubmittedText, submitted_text
-from pai_runtime.document.problems import InvalidInput
+from pai_pod.user_command import user_command
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
+from pai_runtime.plan.planning import job_plugins
 from pai_runtime.task.placeholders import show
 from tests.job_harness import yaml_text
 from tests.openpai.planned_jobs import cmd, loaded, planned
@@ -90,6 +94,18 @@ def test_the_pod_plans_of_the_text_what_was_planned_of_the_file(path: Path, tmp_
         assert plan.shared == other.shared
         assert plan.gang == other.gang
         assert plan.hold == other.hold
+
+
+def test_the_pod_makes_the_planned_command_of_the_one_that_it_is_given() -> None:
+    path = EXAMPLES / "references.yaml"
+    found, text, submission = submitted(path)
+    shown = parse_document(text.shown, "job.yaml")
+    problems, mounted = Problems(), parse_document(json.dumps(submission.secrets), "secrets.yaml")
+    again = load_job(shown, mounted, job_plugins(Host(NO_POLICY)), problems)
+    for role in found.roles:
+        command = user_command(submission.commands[role], again, role, problems)
+        assert command.script == found.uses[role].command.script
+    assert problems.in_order == ()
 
 
 def _what(use: Any) -> tuple[Any, ...]:

@@ -38,6 +38,7 @@ DISTRIBUTIONS: Final = {
     "new": "pai-authoring",
     "open": "pai-runs",
     "plugins new": "pai-plugin-kit",
+    "plugins verify": "pai-attestations",
     "report": "pai-report",
     "schema": "pai-authoring",
     "stacks": "pai-hang",

@@ -89,7 +89,7 @@ def _check_secrets(job: Job, document: Mapping[str, Any], problems: Problems) ->
         if name := secret_in(job.secrets, text):
             message = (
                 f"contains the value of the secret '{name}', and all users of the cluster can read it here;"
-                f" write <% $secrets.{name} %> instead"
+                f" write <% $secrets.{name} %> instead, or make it a parameter if it is no secret"
             )
             problems.add(job.value.at(path).problem("secrets-shown", message))
 

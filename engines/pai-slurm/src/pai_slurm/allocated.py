@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan
 from pai_runtime.engine.local import (
@@ -20,9 +19,7 @@ from pai_runtime.engine.local import (
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
 from pai_slurm.steps import Steps, last_words
-
-NODES: Final = "nodes.json"
-"""The file with the node of each task, its address and component, in the directory of the run."""
+from pai_slurm.submitted import NODES
 
 
 class Allocated(Site):

@@ -10,13 +10,15 @@ from typing import Final
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.messages import printable
 from pai_slurm.commands import call
+from pai_slurm.times import moment_of
 
 _EVERY: Final = 5.0
 """Seconds between two questions while a job waits; while all of interest run, six times as many."""
 _RUNNING: Final = 30.0
 _ENDING: Final = 0.5
 _LONGEST: Final = 60.0
-_FORMAT: Final = "%i|%T|%S|%r"
+_FORMAT: Final = "%i|%T|%S|%e|%r"
+_FIELDS: Final = 5
 
 _REASONS: Final = {
     "Resources": "waits for resources",
@@ -36,6 +38,10 @@ _NEVER: Final = {
     "PartitionTimeLimit": "asks for more time than its partition allows",
     "PartitionConfig": "asks for what no node of its partition has",
     "BadConstraints": "asks for features that no node has",
+}
+_PAUSED: Final = {
+    "SUSPENDED": "is suspended; scontrol resume lets it go on",
+    "STOPPED": "is stopped; scancel --signal=CONT lets it go on",
 }
 DONE_TO_IT: Final = {
     "TIMEOUT": "was ended by its time limit",
@@ -59,11 +65,12 @@ ENDS: Final = {
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, and its likely start."""
+    """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, its likely start, and its end."""
 
     state: str
-    reason: str
     start: str
+    end: str
+    reason: str
 
     @property
     def is_waiting(self) -> bool:
@@ -75,8 +82,18 @@ class QueuedJob:
         """Whether it has ended, and how will not change."""
         return self.state in ENDS
 
-    def why_waiting(self) -> str:
-        """Return why it waits, in words, with Slurm's own estimate of its start."""
+    def ended_at(self) -> float:
+        """Return when it has ended, in seconds since 1970, and by the clock of this machine not later."""
+        now = time.time()
+        try:
+            return min(moment_of(self.end), now)
+        except ValueError:
+            return now
+
+    def why_not_running(self) -> str:
+        """Return why it waits, in words, with Slurm's own estimate of its start; empty if it runs."""
+        if not self.is_waiting:
+            return _PAUSED.get(self.state, "")
         name = self.reason.partition(",")[0].strip("()")
         if never := _NEVER.get(name):
             return f"will never start: it {never} ({name})"
@@ -126,9 +143,9 @@ class Queue:
             self._failures += 1
             self._next = now + min(_EVERY * 2**self._failures, _LONGEST)
             return
-        rows = [line.split("|", 3) for line in said.splitlines()]
+        rows = [line.split("|", _FIELDS - 1) for line in said.splitlines()]
         # A heterogeneous job is one by its first component, which has the others' fate.
-        jobs = {row[0].removesuffix("+0"): QueuedJob(row[1], row[3], row[2]) for row in rows if len(row) == 4}  # noqa: PLR2004
+        jobs = {row[0].removesuffix("+0"): QueuedJob(*row[1:]) for row in rows if len(row) == _FIELDS}
         self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0
 
 

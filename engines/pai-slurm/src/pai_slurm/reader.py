@@ -28,11 +28,19 @@ from pai_runtime.engine.keeping import loads_untrusted, read_provenance
 from pai_runtime.engine.local import Folder, LocalRunReader, python_argv
 from pai_runtime.engine.messages import printable
 from pai_runtime.engine.records import LogName, RunOutcome
-from pai_slurm.allocated import NODES
 from pai_slurm.commands import Refused, call, program
 from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob, end_of
 from pai_slurm.script import LOG
-from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
+from pai_slurm.submitted import (
+    ENGINE,
+    NODES,
+    End,
+    Submitted,
+    is_name,
+    note_end,
+    note_stop,
+    read_submitted,
+)
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_SAID: Final = 1000
@@ -71,21 +79,29 @@ class SlurmRunReader(RunReader):
                 return run
             if job is not None and not job.is_over:
                 return _in_queue(run, found, job)
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+            end = self._over(found, job)
             run = self._told(found)  # it may have ended meanwhile
         return run if run.ended is not None else self._ended(run, found, end)
 
     def _told(self, found: Submitted) -> Run:
-        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted."""
+        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted.
+
+        Whether its supervisor is alive is not for the lock of the run to say: other nodes may not see it.
+        """
         waiting, run = found.waiting, self._inside.run()
         if isinstance(run, Unreadable) or not run.tasks:
             return waiting
         nodes = self._places() if not self._nodes else self._nodes
         tasks = tuple(replace(task, node=nodes.get(task.name, {}).get("node", "")) for task in run.tasks)
         stopping = found.is_stopped and run.ended is None
-        return replace(
-            run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks, stopping=stopping
-        )
+        told = replace(run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks)
+        return replace(told, stopping=stopping, lost=False)
+
+    def _over(self, found: Submitted, job: QueuedJob | None) -> End:
+        """Return how Slurm has ended the job, which is noted; None is one that it does not know any more."""
+        if job is None:
+            return note_end(self.path, End("", time.time()))
+        return note_end(self.path, End(end_of(found.job_id, job.state), job.ended_at()))
 
     def _explained(self, run: Run, found: Submitted) -> Run:
         """Return a run that is over; if it has not succeeded, with what Slurm did to it."""
@@ -100,7 +116,7 @@ class SlurmRunReader(RunReader):
             if job is not None and not job.is_over:
                 is_soon = time.time() < (run.ended or 0.0) + _STALE
                 return replace(run, ended=None, outcome=None, stopping=True) if is_soon else run
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+            end = self._over(found, job)
         return run if found.is_stopped else _done_to(run, found.job_id, end.state)
 
     def _ended(self, run: Run, found: Submitted, end: End) -> Run:
@@ -213,7 +229,7 @@ class SlurmRunReader(RunReader):
         place, found = self._places().get(task.name), read_submitted(self.path)
         if task.state != "running" or place is None or isinstance(found, Unreadable):
             raise CannotEnter("it is not running; exec needs a task that is running or held")
-        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=0"]
+        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=all"]
         group = [f"--het-group={place['group']}"] if place["group"] else []
         step = [
             "--nodes=1",
@@ -250,12 +266,14 @@ class SlurmRunReader(RunReader):
 
 
 def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
-    """Return a run whose job waits, with the reason, or runs."""
+    """Return a run whose job waits, with the reason, or runs, or would if it were not suspended."""
     if not job.is_waiting:
-        return replace(run, queued=False, stopping=found.is_stopped)
-    note = f"job {found.job_id} {job.why_waiting()}"
+        run = replace(run, queued=False, stopping=found.is_stopped)
+    if not (why := job.why_not_running()):
+        return run
+    note = f"job {found.job_id} {why}"
     tasks = tuple(task if task.over else replace(task, note=note) for task in run.tasks)
-    return replace(run, tasks=tasks, queued=True)
+    return replace(run, tasks=tasks, queued=job.is_waiting)
 
 
 def _done_to(run: Run, job_id: str, state: str) -> Run:
