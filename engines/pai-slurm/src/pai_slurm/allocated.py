@@ -2,24 +2,27 @@
 
 import json
 import os
+import pwd
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan
+from pai_pod.engine import paths
+from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
 from pai_runtime.engine.local import (
     Folder,
     LocalRequest,
     Site,
     TaskName,
     TaskSettings,
-    check_storages,
     local_environment,
     placement,
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
+from pai_slurm.images import Contained, Images, contained, role_images
 from pai_slurm.steps import Steps, last_words
+from pai_slurm.storages import bound_storages, check_mounted
 
 NODES: Final = "nodes.json"
 """The file with the node of each task, its address and component, in the directory of the run."""
@@ -28,11 +31,15 @@ NODES: Final = "nodes.json"
 class Allocated(Site):
     """The nodes of the allocation that this process is in; each task is a step.
 
-    `limit` names whose time limit the run's timeout is, if it is not its own.
+    With `images`, tasks run in theirs. `limit` names whose time limit the run's timeout is, if it is not its
+    own.
     """
 
-    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest, *, limit: str = "") -> None:
+    def __init__(
+        self, job: Job, folder: Folder, wanted: LocalRequest, *, images: Images | None, limit: str = ""
+    ) -> None:
         super().__init__(job, folder, wanted)
+        self._images = images
         self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
         self._steps: Steps | None = None
@@ -47,7 +54,11 @@ class Allocated(Site):
         except ClusterError as error:
             raise CannotRun(str(error)) from None
         places = {
-            name: replace(place, host=hosts.get(self._places[name].node, self._places[name].node))
+            name: replace(
+                place,
+                host=hosts.get(self._places[name].node, self._places[name].node),
+                folder=paths.TASK_FOLDER if self._images else place.folder,
+            )
             for name, place in found.places.items()
         }
         self._hosts = {name: str(place.host) for name, place in places.items()}
@@ -55,19 +66,21 @@ class Allocated(Site):
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
         """Check the storages, and say what may surprise people. Raises `CannotRun`."""
-        for note in check_storages(plans.values(), self.wanted.storages):
+        has_images = self._images is not None
+        notes = check_mounted(plans.values(), self.wanted.storages, in_images=has_images)
+        for note in dict.fromkeys(notes):
             self.wanted.say(note)
         self.say_not_set()
-        names = ", ".join(self.job.docker_images())
-        self.wanted.say(f"note: tasks use the programs of the nodes, not those of {names}")
+        if not has_images:
+            names = ", ".join(self.job.docker_images())
+            self.wanted.say(f"note: tasks use the programs of the nodes, not those of {names}")
 
     def settings(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> TaskSettings:
         """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
         path = self.folder.path
         try:
-            self._steps = Steps(
-                {str(path / role / str(index)): self._places[role, index] for role, index in plans}
-            )
+            places = {str(path / role / str(index)): self._places[role, index] for role, index in plans}
+            self._steps = Steps(places, self._contained(plans, self._images) if self._images else {})
             self.folder.write(NODES, json.dumps(self._nodes()), 0o600)
         except ClusterError as error:
             raise CannotRun(str(error)) from None
@@ -75,7 +88,7 @@ class Allocated(Site):
             raise CannotRun(f"{error.filename}: {error.strerror}") from None
         return TaskSettings(
             secrets=self.all_secrets(plans, secrets),
-            environment=local_environment(self.asked),
+            environment=self._environment(),
             prefixed=False,
             shown_elsewhere=True,
             namespaces=0,
@@ -97,6 +110,28 @@ class Allocated(Site):
         """Forget the steps; the allocation is not ours to release."""
         if self._steps is not None:
             self._steps.close()
+
+    def _environment(self) -> dict[str, str]:
+        if self._images is None:
+            return local_environment(self.asked)
+        found = {name: os.environ[name] for name in ("HOME", "PATH", *self.asked) if name in os.environ}
+        return {"USER": pwd.getpwuid(os.geteuid()).pw_name, **found}  # without which ch-run does nothing
+
+    def _contained(self, plans: Mapping[TaskName, Plan], images: Images) -> dict[str, Contained]:
+        """Return how each task gets into its image, by its folder. Raises `CannotRun`."""
+        problems = Problems()
+        path, names = self.folder.path, role_images(self.job, images, problems)
+        problems.check()
+        return {
+            str(path / role / str(index)): contained(
+                images,
+                names[role],
+                str(path / role / str(index)),
+                bound_storages(plan, self.wanted.storages, path),
+                gpu=self.job.roles[role].gpu > 0,
+            )
+            for (role, index), plan in plans.items()
+        }
 
     def _nodes(self) -> dict[str, dict[str, str]]:
         return {

@@ -2,12 +2,14 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from pai_runtime.engine import NewRun, RunRequest
 from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import run_submission
 from pai_slurm.allocation_engine import AllocationEngine
-from pai_slurm.submitted import note_job
+from pai_slurm.submitted import note_job, read_settings
 
 
 def main() -> int:
@@ -15,4 +17,10 @@ def main() -> int:
     path = Path(sys.argv[1])
     with Folder.at(path) as folder:
         note_job(folder, os.environ["SLURM_JOB_ID"])
-    return run_submission(path, path / path.name, AllocationEngine().new_run)
+        images, storages = read_settings(folder)
+
+    def new_run(request: RunRequest) -> NewRun:
+        options = {"storage": tuple(storages.items())}
+        return AllocationEngine(images).new_run(replace(request, options=options))
+
+    return run_submission(path, path / path.name, new_run)

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +15,13 @@ from pai_runtime.engine import Job, Run, RunTask, Unreadable
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import SECRETS
+from pai_slurm.images import Images
 
 ENGINE: Final = "slurm"
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"
 _END: Final = "end.json"
+_SETTINGS: Final = "settings.json"
 _STOP: Final = "stop"
 _MOST_BYTES: Final = 64 * 1024
 _OWN: Final = 0o600
@@ -67,6 +69,21 @@ def note_stop(folder: Folder) -> bool:
     is_again = folder.exists(_STOP)
     folder.write(_STOP, "", _OWN)
     return is_again
+
+
+def note_settings(folder: Folder, images: Images | None, storages: Mapping[str, Path]) -> None:
+    """Write what the run supervisor needs of the engine profile. Raises OSError."""
+    paths = {name: str(path) for name, path in storages.items()}
+    folder.write(
+        _SETTINGS, json.dumps({"images": asdict(images) if images else None, "storages": paths}), _OWN
+    )
+
+
+def read_settings(folder: Folder) -> tuple[Images | None, Mapping[str, Path]]:
+    """Read what `note_settings` has written. Raises OSError."""
+    found = _read(folder, _SETTINGS)
+    images = Images(**found["images"]) if found["images"] else None
+    return images, {name: Path(path) for name, path in found["storages"].items()}
 
 
 @dataclass(frozen=True)
