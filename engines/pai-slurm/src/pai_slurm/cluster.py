@@ -35,10 +35,11 @@ from pai_slurm.profile import read_profile
 from pai_slurm.queue import Queue
 from pai_slurm.reader import SlurmRunReader
 from pai_slurm.script import COMMENT, batch_script
-from pai_slurm.submitted import is_name, new_folder, note_job, note_settings, note_submission
+from pai_slurm.submitted import Settings, is_name, new_folder, note_job, note_settings, note_submission
 from pai_slurm.times import TIME_LIMIT
 
 _TIME: Final = "time-limit"
+_REQUEUE: Final = "requeue"
 _UNNAMED: Final = "run"
 _BUNDLES: Final = ".bundles"
 _CANNOT: Final = {
@@ -65,6 +66,7 @@ class SlurmCluster(Engine):
         Option(
             _TIME, "time limit of the allocation, such as 30 (minutes), 2:00:00 or 1-12", "TIME", _time_limit
         ),
+        Option(_REQUEUE, "let Slurm start the job again after preemption or the loss of a node"),
     )
     cannot = _CANNOT
     has_own_plugins = False
@@ -152,7 +154,7 @@ class NewSlurmRun(NewRun):
                 with runs.folder(path.name) as folder:
                     write_submission(folder, self._job, self._request, plans.values())
                     note_submission(folder, self._job, self._request.user)
-                    note_settings(folder, self._images(), self._cluster.profile.storages)
+                    note_settings(folder, self._settings())
                     note_job(folder, self._submitted(path))
             except MayBeLeft:
                 raise
@@ -162,6 +164,14 @@ class NewSlurmRun(NewRun):
                     raise CannotRun(f"{error.filename}: {error.strerror}") from None
                 raise
         return self._cluster.open_run(path.name)
+
+    def _settings(self) -> Settings:
+        storages = {name: str(path) for name, path in self._cluster.profile.storages.items()}
+        return Settings(self._images(), storages, self._requeues)
+
+    @property
+    def _requeues(self) -> bool:
+        return self._cluster.profile.requeues or bool(self._request.options.get(_REQUEUE))
 
     def _images(self) -> Images | None:
         """Return how images are run, with the bundle for them, which all nodes see."""
@@ -199,7 +209,8 @@ class NewSlurmRun(NewRun):
         return {**self._cluster.profile.allocation, **({"time": time_limit} if time_limit else {})}
 
     def _script(self, name: str) -> str:
-        return batch_script(self._job, self._cluster.profile.runs / name, self._allocation())
+        runs = self._cluster.profile.runs
+        return batch_script(self._job, runs / name, self._allocation(), requeues=self._requeues)
 
 
 def _left_of(path: Path) -> str:

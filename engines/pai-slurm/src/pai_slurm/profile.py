@@ -38,6 +38,7 @@ class SlurmProfile:
     allocation: Mapping[str, str] = field(default_factory=dict)
     images: Images | None = None
     storages: Mapping[str, Path] = field(default_factory=dict)
+    requeues: bool = False
 
 
 def read_profile(profile: Profile) -> SlurmProfile:
@@ -60,6 +61,7 @@ def read_profile(profile: Profile) -> SlurmProfile:
         allocation,
         _images(root.get("images")),
         {str(each.key): written_path(each) for each in _items(root.get("storages"))},
+        root.data.get("requeue", False),
     )
 
 

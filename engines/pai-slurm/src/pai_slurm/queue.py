@@ -26,6 +26,7 @@ _REASONS: Final = {
     "Dependency": "waits for another job",
     "JobHeldUser": "is held; scontrol release lets it start",
     "JobHeldAdmin": "is held by an administrator",
+    "launch_failed_requeued_held": "is held: a node could not start it; scontrol release lets it start",
     "PartitionDown": "waits: its partition is down",
     "PartitionInactive": "waits: its partition is inactive",
     "Reservation": "waits for its reservation",
@@ -145,3 +146,13 @@ def end_of(job_id: str, state: str) -> str:
         return state
     preempted = re.search(r"\bPreemptTime=(\S+)", said)
     return "PREEMPTED" if preempted and preempted[1] not in ("None", "N/A", "Unknown") else state
+
+
+def starts_again(job_id: str, restarts: int) -> bool:
+    """Return whether Slurm has put a job back that it had started again so often; true if it cannot tell."""
+    try:
+        said = call("scontrol", "show", "job", job_id, "--oneliner")
+    except ClusterError:
+        return True
+    found = re.search(r"\bRestarts=(\d+)", said)
+    return found is not None and int(found[1]) > restarts

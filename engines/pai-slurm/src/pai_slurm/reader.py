@@ -52,6 +52,7 @@ class SlurmRunReader(RunReader):
         self._queue = queue
         self._inside = LocalRunReader(self.path / name)
         self._nodes: Mapping[str, Mapping[str, str]] = {}
+        self._restarts = 0
 
     def run(self) -> Run | Unreadable:
         """Return the run as its supervisor tells; until there is one, or after it died, as Slurm does."""
@@ -61,6 +62,8 @@ class SlurmRunReader(RunReader):
         run = self._told(found)
         if run.ended is not None:
             return self._explained(run, found)
+        if found.requeues:
+            run = replace(run, lost=False)  # as long as Slurm knows its job
         if not found.job_id:
             return _submitting(run)
         end = found.end
@@ -78,13 +81,21 @@ class SlurmRunReader(RunReader):
     def _told(self, found: Submitted) -> Run:
         """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted."""
         waiting, run = found.waiting, self._inside.run()
+        if found.restarts != self._restarts:
+            self._nodes, self._restarts = {}, found.restarts
         if isinstance(run, Unreadable) or not run.tasks:
             return waiting
         nodes = self._places() if not self._nodes else self._nodes
         tasks = tuple(replace(task, node=nodes.get(task.name, {}).get("node", "")) for task in run.tasks)
         stopping = found.is_stopped and run.ended is None
         return replace(
-            run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks, stopping=stopping
+            run,
+            engine=ENGINE,
+            file=waiting.file,
+            user=waiting.user,
+            tasks=tasks,
+            stopping=stopping,
+            retries=run.retries + found.restarts,
         )
 
     def _explained(self, run: Run, found: Submitted) -> Run:
@@ -96,12 +107,17 @@ class SlurmRunReader(RunReader):
             try:
                 job = self._queue.job(found.job_id, since=run.ended or 0.0, is_ending=True)
             except ClusterError:
-                return run
+                return _not_over(run) if found.requeues else run
+            if job is not None and job.is_waiting:
+                return _in_queue(run, found, job)  # Slurm starts it again
             if job is not None and not job.is_over:
-                is_soon = time.time() < (run.ended or 0.0) + _STALE
-                return replace(run, ended=None, outcome=None, stopping=True) if is_soon else run
+                is_soon = found.requeues or time.time() < (run.ended or 0.0) + _STALE
+                return _not_over(run) if is_soon else run
             end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
-        return run if found.is_stopped else _done_to(run, found.job_id, end.state)
+        if found.is_stopped:
+            is_cancelled = end.state == "CANCELLED"  # and had failed before Slurm put it back
+            return replace(run, outcome="cancelled", failed_task=None) if is_cancelled else run
+        return _done_to(run, found.job_id, end.state)
 
     def _ended(self, run: Run, found: Submitted, end: End) -> Run:
         """Return a run whose supervisor could not tell how it ended."""
@@ -254,8 +270,13 @@ def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
     if not job.is_waiting:
         return replace(run, queued=False, stopping=found.is_stopped)
     note = f"job {found.job_id} {job.why_waiting()}"
-    tasks = tuple(task if task.over else replace(task, note=note) for task in run.tasks)
-    return replace(run, tasks=tasks, queued=True)
+    tasks = tuple(replace(task, note=note) for task in found.waiting.tasks)
+    return replace(found.waiting, tasks=tasks, retries=run.retries)
+
+
+def _not_over(run: Run) -> Run:
+    """Return a run that its supervisor has ended, and Slurm has not."""
+    return replace(run, ended=None, outcome=None, stopping=True)
 
 
 def _done_to(run: Run, job_id: str, state: str) -> Run:

@@ -17,14 +17,17 @@ COMMENT: Final = "pai-runtime:"
 _MODULE: Final = "pai_slurm.batch"
 
 
-def batch_script(job: Job, folder: Path, allocation: Mapping[str, str]) -> str:
-    """Return the script for a run in a directory; `allocation` has further options of ``sbatch``."""
+def batch_script(job: Job, folder: Path, allocation: Mapping[str, str], *, requeues: bool = False) -> str:
+    """Return the script for a run in a directory; `allocation` has further options of ``sbatch``.
+
+    With `requeues`, Slurm may start it again.
+    """
     own = {
         "job-name": folder.name,
         "comment": f"{COMMENT}{folder}",
         "output": str(folder / LOG).replace("%", "%%"),
         "open-mode": "append",
-        "no-requeue": "",
+        "requeue" if requeues else "no-requeue": "",
     }
     components = [
         "\n".join(_component(shape, len(tasks), allocation)) for shape, tasks in tasks_by_shape(job).items()

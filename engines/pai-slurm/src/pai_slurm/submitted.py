@@ -59,9 +59,9 @@ def note_submission(folder: Folder, job: Job, user: str) -> None:
     folder.write(_SUBMITTED, json.dumps(document), _OWN)
 
 
-def note_job(folder: Folder, job_id: str) -> None:
-    """Write the id of the run's job. Raises OSError."""
-    folder.write(_JOB_ID, json.dumps({"id": job_id}), _OWN)
+def note_job(folder: Folder, job_id: str, restarts: int = 0) -> None:
+    """Write the id of the run's job, and how often Slurm has started it again. Raises OSError."""
+    folder.write(_JOB_ID, json.dumps({"id": job_id, "restarts": restarts}), _OWN)
 
 
 def note_stop(folder: Folder) -> bool:
@@ -71,19 +71,25 @@ def note_stop(folder: Folder) -> bool:
     return is_again
 
 
-def note_settings(folder: Folder, images: Images | None, storages: Mapping[str, Path]) -> None:
-    """Write what the run supervisor needs of the engine profile. Raises OSError."""
-    paths = {name: str(path) for name, path in storages.items()}
-    folder.write(
-        _SETTINGS, json.dumps({"images": asdict(images) if images else None, "storages": paths}), _OWN
-    )
+@dataclass(frozen=True)
+class Settings:
+    """What the run supervisor needs of the engine profile, and whether Slurm may start the job again."""
+
+    images: Images | None
+    storages: Mapping[str, str]
+    requeues: bool
 
 
-def read_settings(folder: Folder) -> tuple[Images | None, Mapping[str, Path]]:
-    """Read what `note_settings` has written. Raises OSError."""
+def note_settings(folder: Folder, settings: Settings) -> None:
+    """Write the settings of a run. Raises OSError."""
+    folder.write(_SETTINGS, json.dumps(asdict(settings)), _OWN)
+
+
+def read_settings(folder: Folder) -> Settings:
+    """Read what `note_settings` has written; empty if it is missing. Raises OSError."""
     found = _read(folder, _SETTINGS)
-    images = Images(**found["images"]) if found["images"] else None
-    return images, {name: Path(path) for name, path in found["storages"].items()}
+    images = Images(**found["images"]) if found.get("images") else None
+    return Settings(images, found.get("storages", {}), found.get("requeues") is True)
 
 
 @dataclass(frozen=True)
@@ -96,10 +102,15 @@ class End:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A submitted run: its state while it waits, and the id of its job, empty until that is known."""
+    """A submitted run: its state while it waits, and the id of its job, empty until that is known.
+
+    `requeues` says that Slurm may start it again, and `restarts` how often it has.
+    """
 
     waiting: Run
     job_id: str
+    requeues: bool
+    restarts: int
     is_stopped: bool
     end: End | None
 
@@ -108,11 +119,14 @@ def read_submitted(path: Path) -> Submitted | Unreadable:
     """Read the directory of a run, which others of its user's programs may have changed."""
     try:
         with Folder.at(path) as folder:
-            found, job_id = _read(folder, _SUBMITTED), _read(folder, _JOB_ID).get("id", "")
+            found, job = _read(folder, _SUBMITTED), _read(folder, _JOB_ID)
+            job_id = str(job.get("id", ""))
             end = _read(folder, _END)
             return Submitted(
                 waiting=_waiting(found),
-                job_id=job_id if _ID.fullmatch(str(job_id)) else "",
+                job_id=job_id if _ID.fullmatch(job_id) else "",
+                requeues=read_settings(folder).requeues,
+                restarts=int(job.get("restarts", 0)),
                 is_stopped=folder.exists(_STOP),
                 end=End(str(end["state"]), float(end["at"])) if end else None,
             )
