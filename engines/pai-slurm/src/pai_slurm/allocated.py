@@ -21,7 +21,7 @@ from pai_runtime.engine.local import (
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
 from pai_slurm.images import Contained, Images, contained, role_images
-from pai_slurm.steps import Steps, last_words
+from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
 from pai_slurm.storages import bound_storages, check_mounted
 
 NODES: Final = "nodes.json"
@@ -113,9 +113,10 @@ class Allocated(Site):
 
     def _environment(self) -> dict[str, str]:
         if self._images is None:
-            return local_environment(self.asked)
+            return {**MPI_BY_SSH, **local_environment(self.asked)}
         found = {name: os.environ[name] for name in ("HOME", "PATH", *self.asked) if name in os.environ}
-        return {"USER": pwd.getpwuid(os.geteuid()).pw_name, **found}  # without which ch-run does nothing
+        user = pwd.getpwuid(os.geteuid()).pw_name  # without which ch-run does nothing
+        return {**MPI_BY_SSH, "USER": user, **found}
 
     def _contained(self, plans: Mapping[TaskName, Plan], images: Images) -> dict[str, Contained]:
         """Return how each task gets into its image, by its folder. Raises `CannotRun`."""

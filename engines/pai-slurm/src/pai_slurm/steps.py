@@ -20,6 +20,15 @@ _PIPE: Final = 65536
 _MOST_SAID: Final = 8192
 _TELLING: Final = ("node fail", "oom", "out of memory", "cancelled at", "killed", "time limit", "preempt")
 """Parts of lines, in small letters, by which srun tells why a step has ended."""
+MPI_BY_SSH: Final = {
+    "OMPI_MCA_plm": "^slurm",
+    "OMPI_MCA_ras": "^slurm",
+    "PRTE_MCA_plm": "^slurm",
+    "PRTE_MCA_ras": "^slurm",
+    "HYDRA_BOOTSTRAP": "ssh",
+    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+}
+"""Variables by which ``mpirun`` reaches the other tasks as on any engine: they are not in its own step."""
 _OF_SRUN: Final = ("srun:", "slurmstepd:")
 _PASSED: Final = ("SLURM_CLUSTER", "SLURM_CONF", "SLURM_HET", "SLURM_JOB", "SLURM_SUBMIT", "SLURM_WORKING")
 """What begins the names of variables that ``srun`` needs; others are options of the batch script to it."""
