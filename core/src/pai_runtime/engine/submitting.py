@@ -6,6 +6,7 @@ The other machine plans the job again, since only there is it known where the ta
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,15 +75,20 @@ def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Itera
 
 
 def run_submission(
-    path: Path, out: Path, open_run: Callable[[RunRequest], NewRun], *, keeps_secrets: bool = False
+    path: Path,
+    out: Path,
+    open_run: Callable[[RunRequest], NewRun],
+    *,
+    keeps_secrets: bool = False,
+    only: int | None = None,
 ) -> int:
     """Run what was submitted in a directory, in the new directory `out`, and return its exit status.
 
     `open_run` returns the run at its place. What is wrong is reported. With `keeps_secrets` their file stays,
-    for another attempt.
+    for another attempt, or for other tasks where this is to run one `only`, by its number in the job.
     """
     try:
-        return _run_submission(path, out, open_run, keeps_secrets=keeps_secrets)
+        return _run_submission(path, out, open_run, keeps_secrets=keeps_secrets, only=only)
     except InvalidInput as error:
         report_problems(error.problems)
     except (CannotRun, OSError, ValueError) as error:
@@ -96,6 +102,7 @@ def _run_submission(
     open_run: Callable[[RunRequest], NewRun],
     *,
     keeps_secrets: bool,
+    only: int | None,
 ) -> int:
     with Folder.at(path) as folder:
         asked = json.loads(folder.read(_REQUEST, _MOST_BYTES))
@@ -115,7 +122,7 @@ def _run_submission(
             provenance=asked["provenance"],
         )
         try:
-            reader = _submitted(parse_document(text, str(path / _JOB)), values, lock, request, open_run)
+            reader = _submitted(parse_document(text, str(path / _JOB)), values, lock, request, open_run, only)
         finally:
             if not keeps_secrets:
                 folder.unlink(SECRETS)  # whoever needs them has them in memory by now
@@ -128,6 +135,7 @@ def _submitted(
     lock: Path | None,
     request: RunRequest,
     open_run: Callable[[RunRequest], NewRun],
+    only: int | None,
 ) -> RunReader:
     host, problems, new = given_host(None), Problems(), list[NewRun]()
     definitions = JobDefinitions(host, None, lock)
@@ -139,7 +147,7 @@ def _submitted(
     try:
         files = JobFiles(document, secrets, request.overrides, definitions)
         planner = plan_job(files, host, place, problems)
-        plans = planner.plans()
+        plans = dict(islice(planner.plans().items(), only, None if only is None else only + 1))
         new[0].check(plans, problems)
         problems.check()
         return new[0].submit(plans, secret_values(planner.job.secrets))

@@ -21,6 +21,7 @@ from pai_runtime.engine.local import (
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
 from pai_slurm.images import Contained, Images, contained, role_images
+from pai_slurm.shapes import shape_of
 from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
 from pai_slurm.storages import bound_storages, check_mounted
 
@@ -31,14 +32,22 @@ NODES: Final = "nodes.json"
 class Allocated(Site):
     """The nodes of the allocation that this process is in; each task is a step.
 
-    With `images`, tasks run in theirs. `limit` names whose time limit the run's timeout is, if it is not its
-    own.
+    With `images`, tasks run in theirs. `only` is the number of a task that has the allocation alone. `limit`
+    names whose time limit the run's timeout is, if it is not its own.
     """
 
     def __init__(
-        self, job: Job, folder: Folder, wanted: LocalRequest, *, images: Images | None, limit: str = ""
+        self,
+        job: Job,
+        folder: Folder,
+        wanted: LocalRequest,
+        *,
+        images: Images | None,
+        only: int | None = None,
+        limit: str = "",
     ) -> None:
         super().__init__(job, folder, wanted)
+        self._only = only
         self._images = images
         self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
@@ -49,19 +58,25 @@ class Allocated(Site):
         path = self.folder.path
         found = placement(self.job, path.name, self.wanted.user, path, ports)
         try:
-            self._places = places_of(self.job, components_of(os.environ))
+            components = components_of(os.environ)
+            if self._only is None:
+                self._places = places_of(self.job, components)
+            else:
+                name = list(found.places)[self._only]
+                shape = shape_of(self.job.roles[name[0]])
+                self._places = {name: Place(components[0].nodes[0].name, None, shape)}
             hosts = addresses({place.node for place in self._places.values()})
         except ClusterError as error:
             raise CannotRun(str(error)) from None
+        self._hosts = {name: hosts.get(place.node, place.node) for name, place in self._places.items()}
         places = {
             name: replace(
                 place,
-                host=hosts.get(self._places[name].node, self._places[name].node),
+                host=self._hosts.get(name),  # that of another element of an array is unknown
                 folder=paths.TASK_FOLDER if self._images else place.folder,
             )
             for name, place in found.places.items()
         }
-        self._hosts = {name: str(place.host) for name, place in places.items()}
         return replace(found, places=places)
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:

@@ -29,25 +29,27 @@ class AllocationEngine(LocalEngine):
     }
     prints_output = False
 
-    def __init__(self, images: Images | None = None) -> None:
+    def __init__(self, images: Images | None = None, only: int | None = None) -> None:
         super().__init__()
-        self._images = images
+        self._site = partial(Allocated, images=images, only=only)
 
     def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        return NewAllocatedRun(request, self._images)
+        return NewAllocatedRun(request, self._site)
 
 
 class NewAllocatedRun(NewLocalRun):
     """A run in the allocation around us that is not started yet."""
 
-    def __init__(self, request: RunRequest, images: Images | None) -> None:
+    job: Job
+
+    def __init__(self, request: RunRequest, site: "partial[Allocated]") -> None:
         super().__init__(request)
-        self._images = images
+        self._allocated = site
 
     def place(self, job: Job) -> Placement:
         """Return a placement; tasks end before the allocation, with the time to save their work."""
-        limit = ""
+        self.job, limit = job, ""
         request, job_id = self._request, os.environ.get("SLURM_JOB_ID", "")
         left = seconds_left(job_id)
         if left is not None:
@@ -57,5 +59,5 @@ class NewAllocatedRun(NewLocalRun):
                 request.say(f"note: the allocation ends in {left:.0f} s; tasks are ended {early}")
                 self._request = replace(request, timeout=timeout)
                 limit = f"the allocation, Slurm job {job_id}"
-        self._site = partial(Allocated, images=self._images, limit=limit)
+        self._site = partial(self._allocated, limit=limit)
         return super().place(job)

@@ -38,6 +38,8 @@ _NEVER: Final = {
     "PartitionConfig": "asks for what no node of its partition has",
     "BadConstraints": "asks for features that no node has",
 }
+_ONE_OF: Final = re.compile(r"\+0$|_(\d+|\[.*\])$")
+"""What follows the id of a job: its first component, which has the others' fate, or some of its array."""
 DONE_TO_IT: Final = {
     "TIMEOUT": "was ended by its time limit",
     "NODE_FAIL": "was ended because a node was lost",
@@ -128,9 +130,26 @@ class Queue:
             self._next = now + min(_EVERY * 2**self._failures, _LONGEST)
             return
         rows = [line.split("|", 3) for line in said.splitlines()]
-        # A heterogeneous job is one by its first component, which has the others' fate.
-        jobs = {row[0].removesuffix("+0"): QueuedJob(row[1], row[3], row[2]) for row in rows if len(row) == 4}  # noqa: PLR2004
+        jobs: dict[str, QueuedJob] = {}
+        for row in rows:
+            if len(row) == 4:  # noqa: PLR2004
+                job, job_id = QueuedJob(row[1], row[3], row[2]), _ONE_OF.sub("", row[0])
+                jobs[job_id] = _both(jobs.get(job_id), job)
         self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0
+
+
+def _both(one: QueuedJob | None, other: QueuedJob) -> QueuedJob:
+    """Return what an array is of which some are one, and others the other: first that it runs, or waits."""
+    if one is None:
+        return other
+    ranks = [_rank(one), _rank(other)]
+    return one if ranks[0] <= ranks[1] else other
+
+
+def _rank(job: QueuedJob) -> int:
+    if not job.is_over:
+        return 1 if job.is_waiting else 0
+    return 3 if job.state in ("COMPLETED", "FAILED") else 2
 
 
 def end_of(job_id: str, state: str) -> str:
