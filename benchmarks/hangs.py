@@ -1,106 +1,95 @@
 """hangs: tasks that hang and tasks that do not, of real programs, and what it costs to find out.
 
-Each kind of hang is a role of three ranks, of which the second is the culprit; PyTorch's gloo joins them,
-where `/usr/bin/python3` has it (Debian: python3-torch); without it there are none. Targets, with
-`after: 30s`: found within 60 s, the culprit told apart by `stacks`, and no report of a healthy program; the
-stacks of 16 ranks in 2 s, and a watch that takes 0.5 % of a processor.
+Each kind of hang has three ranks, of which the second is the culprit; PyTorch's gloo, Open MPI or JAX joins
+them, where they are (Debian: python3-torch, python3-mpi4py). As root, all of it is done again by an ordinary
+user without new privileges, if that one can read this interpreter. Targets, with `after: 30s`: found within
+60 s, and the culprit named, by what is told at once and by `stacks`; a watch that takes 0.5 % of a processor;
+no report of any of 200 healthy programs that are silent for more than twice `after`, 10 s; and the stacks of
+16 ranks in 2 s.
 """
 
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.hang_programs import (
+    CULPRIT,
+    SYSTEM_PYTHON,
+    gloo_kinds,
+    healthy,
+    jax_command,
+    mpi_command,
+)
 from benchmarks.measure import PROGRAM, job, table, write_job
+from tests.job_environment import job_environment
 
 AFTER, WITHIN, STACKS_WITHIN, MOST_SHARE = 30, 60, 2.0, 0.005
+HEALTHY, HEALTHY_AFTER, SILENT = 200, 10, 25
 RANKS, MANY = 3, 16
-CULPRIT = 1
-SYSTEM_PYTHON = "/usr/bin/python3"
-_WIDTH = 70
+AT_ONCE, HEALTHY_AT_ONCE = 5, 50
+"""Kinds of hangs, and healthy programs, that run at the same time."""
+_ORDINARY = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--no-new-privs"]
+_ONE_TASK = "Open MPI"
+"""The kind whose ranks are processes of one task."""
+_WIDTH = 60
 _TICK = os.sysconf("SC_CLK_TCK")
-
-_JOIN = """
-import ctypes, os, signal, sys, threading, time
-import torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, x = dist.get_rank(), torch.ones(4)
-for step in range(3):
-    dist.all_reduce(x)
-print("steps are done", flush=True)
-"""
-_REST = "\ndist.all_reduce(x)\n"
-_LOADER = """
-class Shards(torch.utils.data.Dataset):
-    def __len__(self): return 8
-    def __getitem__(self, index):
-        if rank == 1 and index == 3:
-            os.mkfifo("shard"); open("shard").read()
-        return x
-for batch in torch.utils.data.DataLoader(Shards(), num_workers=1):
-    dist.all_reduce(x)
-"""
-GLOO_KINDS = {
-    "stopped by SIGSTOP": "if rank == 1: os.kill(os.getpid(), signal.SIGSTOP)",
-    "held GIL": "if rank == 1: ctypes.PyDLL(None).sleep(100000)",
-    "mismatched collectives": "if rank == 1: dist.barrier()",
-    "a rank that leaves the steps": "if rank == 1: time.sleep(100000)",
-    "stuck read of a FIFO": "if rank == 1: os.mkfifo('shard'); open('shard').read()",
-    "deadlock of threads": "if rank == 1: lock = threading.Lock(); lock.acquire(); lock.acquire()",
-    "lock of a file": "if rank == 1: import fcntl; f = open('l', 'w'); fcntl.flock(f, 2); "
-    "os.fork() or time.sleep(100000); g = open('l', 'w'); fcntl.flock(g, 2)",
-    "key that nobody sets": "if rank == 1: dist.distributed_c10d._get_default_store().get('never')",
-}
-KINDS = {
-    **{name: f"{_JOIN}{culprit}{_REST}" for name, culprit in GLOO_KINDS.items()},
-    "starved loader": f"{_JOIN}{_LOADER}",
-}
-
-_SILENT = 2 * AFTER
-PROGRAMS = {
-    "compiler": f"until = time.monotonic() + {_SILENT}\nwhile time.monotonic() < until: pass",
-    "evaluation with pauses": f"for _ in range({_SILENT}): sum(range(10**5)); time.sleep(1)",
-    "checkpoint to a slow disk": "f = open('c', 'wb', 0)\n"
-    f"for _ in range({_SILENT}): f.write(bytes(10000)); os.fsync(f); time.sleep(1)",
-    "event loop": f"import asyncio; asyncio.run(asyncio.sleep({_SILENT}))",
-    "threads that sleep": "from concurrent.futures import ThreadPoolExecutor\n"
-    f"with ThreadPoolExecutor(4) as pool: list(pool.map(time.sleep, [{_SILENT}] * 4))",
-    "pool of idle processes": f"import multiprocessing\nwith multiprocessing.Pool(2): time.sleep({_SILENT})",
-}
-HEALTHY = {
-    "sleep": f"sleep {_SILENT}",
-    "pipeline": f"(sleep {_SILENT}; echo end) | cat | sort",
-    "web server": f"timeout {_SILENT} {sys.executable} -m http.server 0 --bind 127.0.0.1 || true",
-    "interactive shell": f"timeout {_SILENT} sh -c 'sleep 100000 | sh' || true",
-    **{
-        name: f"{sys.executable} -c {shlex.quote(f'import os, time{chr(10)}{program}')}"
-        for name, program in PROGRAMS.items()
-    },
-}
 
 
 def main() -> list[str]:
-    has_gloo = subprocess.run([SYSTEM_PYTHON, "-c", "import torch.distributed"], check=False).returncode == 0
     missed: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        kinds = KINDS if has_gloo else {}
-        with _running(Path(folder, "healthy"), _healthy()) as healthy:
-            with _running(Path(folder, "hangs"), _hanging(kinds)) as hangs:
-                missed += _found(hangs, kinds)
-                missed += _cost()
-            missed += _quiet(healthy)
-        with _running(Path(folder, "many"), _ranks()) as many:
-            missed += _stacks(many)
+    for name, user in _users().items():
+        kinds, rows = _kinds(is_root=not user and os.geteuid() == 0), list[tuple[str, ...]]()
+        for first in range(0, len(kinds), AT_ONCE):
+            batch = dict(list(kinds.items())[first : first + AT_ONCE])
+            with _running(_hanging(batch), user) as hangs:
+                missed += _found(hangs, batch, rows)
+                missed += _cost(rows)
+        table((f"hang, {name}", "found after", "target", "told at once", "by stacks", "where"), rows)
+    missed += _healthy()
+    with _running(_ranks(), []) as many:
+        missed += _stacks(many)
     return missed
+
+
+def _users() -> dict[str, list[str]]:
+    """Return how programs are started as each user, by its name."""
+    if os.geteuid() != 0:
+        return {"this user": []}
+    start = [*_ORDINARY, PROGRAM, "--version"]
+    can_start = subprocess.run(start, check=False, capture_output=True, env=_environment())
+    if can_start.returncode:
+        print(f"  not as an ordinary user: that one cannot start {PROGRAM}")
+        return {"root": []}
+    return {"root": [], "uid 12345": _ORDINARY}
+
+
+def _kinds(*, is_root: bool) -> dict[str, str]:
+    """Return the commands of what hangs, by what it is, as far as this machine has what they need."""
+    found = {}
+    if _has("torch.distributed"):
+        found = gloo_kinds(is_root=is_root)
+    if shutil.which("mpirun") and _has("mpi4py"):
+        found[_ONE_TASK] = mpi_command(ranks=RANKS)
+    try:
+        found["JAX"] = jax_command(str(job_environment("jax") / "python"))
+    except subprocess.CalledProcessError:
+        print("  no JAX: no package index can be reached")
+    return found
+
+
+def _has(module: str) -> bool:
+    return subprocess.run([SYSTEM_PYTHON, "-c", f"import {module}"], check=False).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -109,26 +98,44 @@ class _Run:
 
     folder: Path
     process: subprocess.Popen[bytes]
+    user: Sequence[str]
 
-    def notes(self, role: str) -> dict[int, list[str]]:
-        """What people are told of each task of a role."""
-        found = {}
-        for state in self.folder.glob(f"{role}/*/state.json"):
-            found[int(state.parent.name)] = json.loads(state.read_text())["notes"]
-        return {index: notes for index, notes in found.items() if notes}
+    @property
+    def told(self) -> str:
+        """What people have been told of it."""
+        return (self.folder.parent / "told").read_text()
+
+    def notes(self, role: str) -> list[str]:
+        """What people are told of all tasks of a role."""
+        states = [json.loads(state.read_text()) for state in self.folder.glob(f"{role}/*/state.json")]
+        return [note for state in states for note in state["notes"]]
+
+    def command(self, *args: str) -> list[str]:
+        """The command line of ``pai-runtime`` about it."""
+        return [*self.user, PROGRAM, *args, str(self.folder)]
 
 
 @contextmanager
-def _running(folder: Path, document: Mapping[str, Any]) -> Iterator[_Run]:
+def _running(document: Mapping[str, Any], user: Sequence[str]) -> Iterator[_Run]:
     """Start a run, and cancel it at the end."""
-    folder.mkdir()
-    path = write_job(folder / "job.yaml", document)
-    argv = [PROGRAM, "run", str(path), "--out", str(folder / "run")]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield _Run(folder / "run", process)
-        finally:
-            process.send_signal(signal.SIGINT)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        path = write_job(folder / "job.yaml", document)
+        argv = [*user, PROGRAM, "run", str(path), "--plain", "--out", str(folder / "run")]
+        with (
+            (folder / "told").open("wb") as told,
+            subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=told, env=_environment()) as process,
+        ):
+            try:
+                yield _Run(folder / "run", process, user)
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "HOME": "/tmp"}  # noqa: S108 - of any user, for programs that want one
 
 
 def _role(command: str, instances: int = 1) -> dict[str, Any]:
@@ -141,16 +148,16 @@ def _role(command: str, instances: int = 1) -> dict[str, Any]:
 
 
 def _hanging(kinds: Mapping[str, str]) -> dict[str, Any]:
-    roles = {}
-    for number, program in enumerate(kinds.values()):
-        roles[f"kind{number}"] = _role(f"exec {SYSTEM_PYTHON} -c {shlex.quote(program)}", RANKS)
+    roles = {
+        f"kind{number}": _role(f"exec {command}" if name != _ONE_TASK else command, _tasks_of(name))
+        for number, (name, command) in enumerate(kinds.items())
+    }
     extras = {"hang": {"after": f"{AFTER}s"}, "com.microsoft.pai.runtimeplugin": [{"plugin": "distributed"}]}
     return job([], taskRoles=roles, extras=extras)
 
 
-def _healthy() -> dict[str, Any]:
-    roles = {f"healthy{number}": _role(command) for number, command in enumerate(HEALTHY.values())}
-    return job([], taskRoles=roles, extras={"hang": {"after": f"{AFTER}s"}})
+def _tasks_of(kind: str) -> int:
+    return 1 if kind == _ONE_TASK else RANKS
 
 
 def _ranks() -> dict[str, Any]:
@@ -158,44 +165,63 @@ def _ranks() -> dict[str, Any]:
     return job([], taskRoles={"worker": _role(f"exec {sys.executable} -c {shlex.quote(program)}", MANY)})
 
 
-def _found(run: _Run, kinds: Mapping[str, str]) -> list[str]:
-    """Wait until each kind is reported; print when, and what `stacks` says of it."""
-    missed, rows = [], []
+def _found(run: _Run, kinds: Mapping[str, str], rows: list[tuple[str, ...]]) -> list[str]:
+    """Wait until each kind is reported; add when, and how its culprit is named, to `rows`."""
     found: dict[int, float] = {}
     quiet: dict[int, float] = {}
     until = time.monotonic() + 3 * WITHIN + 60
     while len(found) < len(kinds) and time.monotonic() < until:
-        for number in range(len(kinds)):
+        for number, name in enumerate(kinds):
             logs = list(run.folder.glob(f"kind{number}/*/logs/user-stdout/current"))
-            if len(logs) == RANKS and number not in quiet and all(log.stat().st_size for log in logs):
+            has_begun = len(logs) == _tasks_of(name) and all(log.stat().st_size for log in logs)
+            if has_begun and number not in quiet:
                 quiet[number] = time.monotonic()
             if number in quiet and number not in found and run.notes(f"kind{number}"):
                 found[number] = time.monotonic() - quiet[number]
         time.sleep(0.2)
-    told = subprocess.run([PROGRAM, "stacks", str(run.folder)], check=False, capture_output=True, text=True)
+    time.sleep(AFTER / 2)  # until all tasks are judged, and those that do not hang have said where they are
+    stacks = subprocess.run(run.command("stacks"), check=False, capture_output=True, text=True).stdout
+    missed = []
     for number, name in enumerate(kinds):
-        culprit = f"kind{number}/{CULPRIT} is not where the others are: "
-        named = [line for line in told.stdout.splitlines() if line.startswith(culprit)]
+        told, by_stacks = _culprit(number, run.told), _culprit(number, stacks)
         took = f"{found[number]:.0f} s" if number in found else "no"
-        where = named[0].removeprefix(culprit)[:_WIDTH] if named else "-"
-        rows.append((name, took, f"{WITHIN} s", "yes" if named else "no", where))
+        words = "yes" if told else "no", "yes" if by_stacks else "no", (told or by_stacks)[:_WIDTH]
+        rows.append((name, took, f"{WITHIN} s", *words))
         if found.get(number, WITHIN + 1) > WITHIN:
             missed.append(f"hang not found within {WITHIN} s: {name}")
-        if not named:
-            missed.append(f"the culprit is not named: {name}")
-    table(("hang", "found after", "target", "culprit named", "where"), rows)
+        if not told:
+            missed.append(f"the culprit is not named at once: {name}")
     return missed
 
 
-def _cost() -> list[str]:
+def _culprit(number: int, said: str) -> str:
+    """Return what is said of the culprit of a kind, from its name on; empty if it is not named."""
+    task = f"kind{number}/{CULPRIT}"
+    starts = (
+        f"but not of {task} (",
+        f"{task} is not where the others are: ",
+        f"{task} does not answer",
+        f"kind{number}/0: seems to hang: ",
+    )
+    for line in said.splitlines():
+        for start in starts[:3]:
+            if start in line:
+                return line[line.index(start) + len(start) :] or "it does not answer"
+        if starts[3] in line and ", but process " in line:
+            return line.partition(", but ")[2]
+        if f"kind{number}/" in line and " does not answer" in line:
+            return line.partition(": ")[2]
+    return ""
+
+
+def _cost(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return what is missed of the share of a processor that watches of tasks take."""
     before, began = _watches(), time.monotonic()
     time.sleep(10)
     took = time.monotonic() - began
     shares = [(cpu - before[pid]) / took for pid, cpu in _watches().items() if pid in before]
     most = max(shares, default=0.0)
-    rows = [(f"{len(shares)} watches, after: {AFTER}s", f"{most:.2%}", f"{MOST_SHARE:.2%}")]
-    table(("the costliest of", "of a processor", "target"), rows)
+    print(f"  {len(rows)} kinds of hangs; the costliest of {len(shares)} watches: {most:.2%} of a processor")
     return [f"a watch takes {most:.2%} of a processor"] if most > MOST_SHARE else []
 
 
@@ -206,27 +232,44 @@ def _watches() -> dict[int, float]:
             try:
                 if b"pai_hang.watch" in (entry / "cmdline").read_bytes():
                     fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    found[int(entry.name)] = (int(fields[11]) + int(fields[12])) / _TICK
+                    found[int(entry.name)] = sum(map(int, fields[11:15])) / _TICK
             except OSError:
                 continue
     return found
 
 
-def _quiet(run: _Run) -> list[str]:
+def _healthy() -> list[str]:
     """Return which healthy programs were reported, once they have ended."""
-    run.process.wait()
-    rows, missed = [], []
-    for number, name in enumerate(HEALTHY):
-        notes = [note for each in run.notes(f"healthy{number}").values() for note in each]
-        rows.append((name, notes[0][:_WIDTH] if notes else "none", "none"))
-        missed += [f"false alarm: {name}"] * bool(notes)
-    table(("healthy program", "report", "target"), rows)
-    return missed
+    programs = healthy(SILENT, HEALTHY, _notebook())
+    waiting = [(name, command) for name, commands in programs.items() for command in commands]
+    alarms: dict[str, list[str]] = {}
+    while waiting:
+        batch, waiting = waiting[:HEALTHY_AT_ONCE], waiting[HEALTHY_AT_ONCE:]
+        roles = {f"healthy{number}": _role(command) for number, (_, command) in enumerate(batch)}
+        document = job([], taskRoles=roles, extras={"hang": {"after": f"{HEALTHY_AFTER}s"}})
+        with _running(document, []) as run:
+            run.process.wait()
+            for number, (name, _) in enumerate(batch):
+                alarms.setdefault(name, []).extend(run.notes(f"healthy{number}"))
+    rows = [
+        (name, str(len(commands)), str(len(alarms[name])), "0", "; ".join(alarms[name])[:_WIDTH])
+        for name, commands in programs.items()
+    ]
+    rows.append(("all", str(sum(map(len, programs.values()))), str(sum(map(len, alarms.values()))), "0", ""))
+    table(("healthy programs", "number", "reports", "target", "report"), rows)
+    return [f"false alarm: {name}: {', '.join(alarms[name])}" for name in programs if alarms[name]]
+
+
+def _notebook() -> str:
+    try:
+        return str(job_environment("notebook") / "python")
+    except subprocess.CalledProcessError:
+        return ""
 
 
 def _stacks(run: _Run) -> list[str]:
     """Return what is missed of the time in which the stacks of many ranks are shown."""
-    argv = [PROGRAM, "stacks", str(run.folder)]
+    argv = run.command("stacks")
     while f"{MANY} tasks" not in subprocess.run(argv, check=False, capture_output=True, text=True).stdout:
         time.sleep(0.5)
     began = time.monotonic()

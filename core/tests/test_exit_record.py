@@ -71,7 +71,7 @@ def test_a_record_is_whole_valid_and_within_bounds(
     )
     callbacks = tuple(CallbackFailure(use(name), "taskExits", code) for code in range(failures))
     text = exit_record(
-        result, callbacks, (user, platform), usage=USAGE, preemption=SAVED, notes=[message] * 9
+        result, callbacks, (user, platform), usage=USAGE, preemption=SAVED, notes=[message] * 9, at=message
     )
     whole = termination_message(text)
     assert len(whole.encode()) <= 4096
@@ -94,7 +94,7 @@ def test_every_key_of_its_schema_is_one_that_a_record_has() -> None:
     analysis = Analysis(241, "P", "r", user_match="u", platform_match="p", gpu={"nvidiaXid": 79})
     result = Result("failed", RUNTIME_ERROR, "command", message="m", failed=use("a"), analysis=analysis)
     failures = (CallbackFailure(use("b"), "taskExits", 1),)
-    record = yaml.safe_load(exit_record(result, failures, usage=USAGE, preemption=SAVED, notes=["n"]))
+    record = yaml.safe_load(exit_record(result, failures, usage=USAGE, preemption=SAVED, notes=["n"], at="p"))
     assert record.keys() == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
 
 

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pai_runtime.engines.local.reader import LocalRunReader
-from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.reader import LogName, activity
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal import view as view_module
+from pai_runtime.terminal.news import Gaps
 from pai_runtime.terminal.view import PlainView, can_be_live
 from tests.played_run import PlayedRun
 from tests.small_cluster import SmallCluster, SmallLog, SmallRunReader
@@ -61,6 +63,57 @@ def test_a_note_of_another_line_of_code_is_told_and_one_with_another_number_is_n
     assert told(view, played, capfd) == [
         "pai-runtime: worker/0: at train.py:88 for 30 s",
         "pai-runtime: worker/2: at train.py:93 for 30 s",
+    ]
+
+
+NOTED = "pai-runtime: note of worker/0, worker/1, but not of worker/2"
+
+
+@pytest.mark.parametrize(
+    ("last", "state", "expected"),
+    [
+        ({"at": "in load (train.py:3)"}, "running", [f"{NOTED} (in load (train.py:3)): it waits"]),
+        ({}, "succeeded", [f"{NOTED} (succeeded): it waits"]),
+        (
+            {"notes": ["it reads"]},
+            "running",
+            ["pai-runtime: worker/2: it reads", f"{NOTED} (it reads): it waits"],
+        ),
+        ({}, "running", []),  # it may be noted soon
+        ({"notes": ["it waits"]}, "running", []),
+    ],
+)
+def test_the_few_tasks_that_lack_a_note_are_told_once_with_where_they_are(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    last: dict[str, Any],
+    state: str,
+    expected: list[str],
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=3, server=1), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    for index in (0, 1):
+        played.progress(f"worker/{index}", "command", notes=["it waits"])
+    played.progress("worker/2", "command", **last)
+    played.set("worker/2", state)
+    assert told(view, played, capfd) == ["pai-runtime: worker/0: it waits", *expected]
+    assert told(view, played, capfd) == []
+
+
+def test_those_that_lack_a_note_are_told_in_any_case_when_it_has_spread_no_further_for_a_minute(
+    tmp_path: Path,
+) -> None:
+    played, gaps = PlayedRun(tmp_path, worker=3), Gaps()
+    played.all("running")
+    for index in (0, 1):
+        played.progress(f"worker/{index}", "command", notes=["it waits"])
+    played.progress("worker/2", "command")
+    activities = activity(played.reader, played.run)
+    assert [list(gaps.of(played.run, activities, now)) for now in (0, 59, 61, 200)] == [
+        [],
+        [],
+        ["note of worker/0, worker/1, but not of worker/2: it waits"],
+        [],
     ]
 
 

@@ -194,6 +194,13 @@ def test_a_service_for_silence_starts_once_the_command_has_written_nothing_for_t
     assert not any("[NOTE]" in line for line in loud.runtime_log)
 
 
+def test_where_the_command_is_is_kept_as_it_was_said_last(tmp_path: Path) -> None:
+    says = "printf '[AT] there\n[AT] \n[AT] \033here ******\n'; touch seen; sleep 1000"
+    run = _with(tmp_path, Service("s", says), command="until [ -e seen ]; do sleep 0.02; done")
+    assert run.record["at"] == "\ufffdhere ******"
+    assert "notes" not in run.record
+
+
 def test_each_note_is_kept_once_and_not_many_of_them(tmp_path: Path) -> None:
     says = "for i in 1 1 2 3 4 5 6 7 8 9 10 11 12; do printf '[NOTE] \\033[1m%s\\n' $i; done\n"
     says += "touch seen; sleep 1000"

@@ -121,6 +121,32 @@ def test_a_note_of_most_tasks_of_a_role_names_those_that_lack_it(
     assert said(played)[1:] == [f"  note of {named}: it waits"]
 
 
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (
+            {"at": "in load (train.py:3)"},
+            ["note of worker/0, worker/1, but not of worker/2 (in load (train.py:3)): n"],
+        ),
+        ({"at": ["\x1b[2J"]}, ["note of worker/0, worker/1, but not of worker/2 (['\\x1b[2J']): n"]),
+        (
+            {"notes": ["it reads"]},
+            ["note of worker/0, worker/1, but not of worker/2 (it reads): n", "note of worker/2: it reads"],
+        ),
+    ],
+)
+def test_where_the_few_are_that_lack_a_note_is_told(
+    tmp_path: Path, record: dict[str, Any], expected: list[str]
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=3)
+    played.all("succeeded", exitCode=0)
+    for index in (0, 1):
+        _record(played, f"worker/{index}", notes=["n"])
+    _record(played, "worker/2", **record)
+    played.end("succeeded")
+    assert said(played)[1:] == [f"  {line}" for line in expected]
+
+
 def test_a_rule_that_gives_no_reason_still_shows_what_it_found_and_what_to_do(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.set("worker/0", "failed", exitCode=10)

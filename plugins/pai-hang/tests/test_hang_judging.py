@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_hang.judging import Sample, Silence, below, stand_still, stuck
-from pai_hang.places import Look, lines, odd_ones, places, where
-from pai_hang.processes import Process
+from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
+from pai_hang.places import Look, at, lines, odd_ones, places, where
+from pai_hang.processes import TIMED_WAIT, Process
 from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say, silent_for
 from pai_plugin_kit import conformance
@@ -27,9 +27,15 @@ def process(pid: int = 7, **fields: Any) -> Process:
     return replace(Process(pid, 1, "python3", "S", 1.0, 100, "futex", "", "futex_wait"), **fields)
 
 
-def look(task: str = "worker/0", *frames: Frame, has_gil: bool = False, **fields: Any) -> Look:
+def look(
+    task: str = "worker/0",
+    *frames: Frame,
+    has_gil: bool = False,
+    native: tuple[str, ...] = (),
+    **fields: Any,
+) -> Look:
     of = process(**fields)
-    threads = (Thread(of.pid, frames, has_gil),) if frames else ()
+    threads = (Thread(of.pid, frames, has_gil, native),) if frames else ()
     return Look(task, of, Stacks(threads, "" if threads else "no Python"))
 
 
@@ -97,6 +103,8 @@ def test_a_busy_processor_is_not_idle() -> None:
         (look("worker/0", TRAIN, ALL_REDUCE, call="futex"), True, True),
         (look("worker/0", TRAIN, call="clock_nanosleep"), False, False),
         (look("worker/0", TRAIN, call="clock_nanosleep", has_gil=True), False, True),
+        (look(call=TIMED_WAIT), False, False),
+        (look("worker/0", TRAIN, call=TIMED_WAIT, has_gil=True), False, True),
         (look(call="epoll_wait"), False, False),
         (look(call="accept4"), True, False),
         (look(call="wait4"), False, False),
@@ -126,9 +134,63 @@ def test_a_busy_process_hangs_only_in_a_collective_operation_at_the_same_line_ea
     spins = look("worker/0", TRAIN, ALL_REDUCE, state="R")
     computes = look("worker/0", TRAIN, pid=8, state="R")
     moved = look("worker/0", replace(TRAIN, line=90), ALL_REDUCE, state="R")
-    assert stand_still([[spins, computes]] * 3) == [spins]
-    assert stand_still([[spins, computes], [moved, computes]]) == []
+    no_python = look(pid=9, state="R")
+    assert stand_still([[spins, computes, no_python]] * 3) == [spins, computes]
+    assert [each for each in (spins, computes) if waits_for_others(each)] == [spins]
+    assert stand_still([[spins, computes], [moved, computes]]) == [computes]
     assert stand_still([[spins], []]) == []
+
+
+def test_what_a_library_does_within_its_wait_for_a_gpu_is_no_movement() -> None:
+    first, second = (
+        look("worker/0", TRAIN, native=("step", "cudaStreamSynchronize", inner))
+        for inner in ("poll", "clock")
+    )
+    elsewhere = look("worker/0", TRAIN, native=("other", "cudaStreamSynchronize", "poll"))
+    assert stand_still([[first], [second]]) == [first]
+    assert stand_still([[first], [elsewhere]]) == []
+
+
+@pytest.mark.parametrize(
+    ("native", "expected"),
+    [
+        (("PyEval_EvalCode", "cudaStreamSynchronize", "cuStreamSynchronize", "???"), "cudaStreamSynchronize"),
+        (("cuEventSynchronize",), "cuEventSynchronize"),
+        (("hipDeviceSynchronize",), "hipDeviceSynchronize"),
+        (("cuMemcpyDtoH_v2",), "cuMemcpyDtoH_v2"),
+        (("PMPI_Recv", "opal_progress"), "PMPI_Recv"),
+        (("ncclCommAbort",), "ncclCommAbort"),
+        (("cublasSgemm", "cudaLaunchKernel", "synchronize", "dgemm_"), ""),
+    ],
+)
+def test_who_waits_for_a_gpu_or_a_peer_is_known_by_the_function_of_c(
+    native: tuple[str, ...], expected: str
+) -> None:
+    spins = look("worker/0", TRAIN, state="R", call="", native=native)
+    assert spins.device_wait == expected
+    assert waits_for_others(spins) is bool(expected)
+    assert not expected or where(spins) == f"in {expected} in <module> (train.py:88)"
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_of_the_processes_of_a_launcher_the_one_is_named_that_is_elsewhere(rank: int) -> None:
+    launcher = look(pid=2, name="torchrun", call="epoll_wait")
+    ranks = [look("worker/0", TRAIN, ALL_REDUCE, pid=10 + each, parent=2) for each in range(4)]
+    ranks[rank] = look("worker/0", READ, pid=10 + rank, parent=2, state="R", call="")
+    found = [each for each in ranks if waits_for_others(each)]
+    (first, *_) = report(found, [launcher, *ranks], 30)
+    assert first.endswith(
+        f"in all_reduce (train.py:88), but process {10 + rank} is in read_shard (loader.py:41)"
+    )
+    assert report(ranks[:1], ranks[:2], 30)[0].count("process") == 0
+
+
+def test_where_a_command_is_is_told_by_the_places_of_most_of_its_processes() -> None:
+    shell = look(pid=2, name="bash", call="wait4")
+    workers = [look(pid=5 + each, parent=3, name="python3", call="futex") for each in range(3)]
+    assert at([shell, look("worker/0", READ, pid=3, call=""), *workers]) == (
+        "3 processes in futex (python3); in read_shard (loader.py:41)"
+    )
 
 
 def sixteen(odd: Look) -> list[Look]:
@@ -156,6 +218,15 @@ def test_the_one_that_is_not_where_the_others_are_is_named(odd: Look) -> None:
     assert "all_reduce (train.py:88)" in told[0]
     assert told[1].startswith("worker/7 is ")
     assert told[2].startswith("worker/7 is not where")
+
+
+def test_the_one_is_named_that_does_not_answer_the_others() -> None:
+    first = replace(look("worker/0", TRAIN, ALL_REDUCE), silent_peers=("10.0.0.2:4", "10.0.0.3:5"))
+    second = replace(look("worker/1", TRAIN, ALL_REDUCE), addresses=frozenset({"10.0.0.2:4"}))
+    assert list(lines([first, second]))[1:] == [
+        "worker/1 does not answer worker/0",
+        "10.0.0.3:5 does not answer worker/0",
+    ]
 
 
 def test_of_two_tasks_nobody_knows_which_is_wrong_unless_one_is_stopped() -> None:
@@ -195,5 +266,5 @@ def test_names_from_a_task_cannot_control_a_terminal_or_forge_a_line(name: str, 
     written: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout.write", written.append)
-        say(report([seen], 10))
+        say(report([seen], [seen], 10))
     assert all(text.endswith("\n") and text[:-1].isprintable() for text in written)

@@ -1,9 +1,11 @@
 """Stacks of real processes, the command `stacks`, and the watch beside a real task."""
 
+import ctypes
 import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,15 @@ from typing import Any
 import pytest
 
 from pai_hang.places import Look, where
-from pai_hang.processes import Process, has_listener, may_wait, tree
+from pai_hang.processes import (
+    TIMED_WAIT,
+    Process,
+    addresses,
+    has_listener,
+    may_wait,
+    silent_peers,
+    tree,
+)
 from pai_hang.stacks import take
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.state import read_state
@@ -45,6 +55,46 @@ if os.environ["PAI_TASK_INDEX"] == "2":
 barrier()
 """
 """A program of which one task never comes to where the others wait for it."""
+
+
+SPINS = """
+import ctypes, os
+library = ctypes.CDLL(os.environ["LIBRARY"])
+library.cudaStreamSynchronize.argtypes = [ctypes.c_ulong]
+def step():
+    library.cudaStreamSynchronize(0)
+def solve():
+    library.solve()
+def evaluate():
+    for batch in range(10**9):
+        library.cudaStreamSynchronize(10**7)
+
+"""
+"""Functions that wait for the GPU as CUDA does, that compute in C, and that wait again and again."""
+LIBRARY = """
+int solve(void) { volatile int on = 1; while (on); return 0; }
+int cudaStreamSynchronize(unsigned long turns) {
+    volatile unsigned long left = turns;
+    while (--left);
+    return 0;
+}
+"""
+
+
+SO_ATTACH_FILTER = 26
+
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("jumps", ctypes.c_uint16), ("value", ctypes.c_uint32)]
+
+
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
+
+
+_NOTHING = Instruction(6, 0, 0)
+DROP = Filter(1, ctypes.pointer(_NOTHING))
+"""A filter of a socket that drops all packets to it, as a network does that has lost a node."""
 
 
 @pytest.fixture
@@ -113,6 +163,33 @@ def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:
     assert not may_wait(reads)
 
 
+@pytest.mark.parametrize("server", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("IPv6"))])
+def test_a_peer_that_takes_no_packets_any_more_is_named(server: str) -> None:
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with (
+        socket.create_server((server, 0), family=family) as listening,
+        socket.create_connection(listening.getsockname()[:2]) as own,
+        listening.accept()[0] as lost,
+    ):
+        own.send(b"heard")
+        assert silent_peers(os.getpid()) == ()
+        lost.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(DROP))
+        own.send(b"lost")
+        peer = f"{server}:{listening.getsockname()[1]}"
+        until(lambda: silent_peers(os.getpid()) == (peer,))
+        assert peer in addresses(os.getpid())
+
+
+def test_a_wait_with_a_time_limit_is_told_from_one_without() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import threading; threading.Event().wait(1000)"]
+    ) as program:
+        try:
+            until(lambda: _seen(program.pid).call == TIMED_WAIT)
+        finally:
+            program.kill()
+
+
 def test_a_process_that_has_gone_has_no_stack() -> None:
     gone = Process(2**22 + 1, 1, "gone", "S", 0, 0, "", "", "")
     assert take([gone])[gone.pid].why_not
@@ -162,13 +239,48 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
         try:
             until(lambda: all((run / "worker" / index / "state.json").is_file() for index in "012"))
             until(lambda: all(read_state(Folder.at(run / "worker" / index))["notes"] for index in "012"))
-            until(lambda: seen.read_text().count("seems to hang") == 2)
+            until(lambda: len(_lines_about_hangs(seen)) == 3)
         finally:
             running_job.send_signal(signal.SIGINT)
-    told = [line for line in seen.read_text().splitlines() if "seems to hang" in line]
-    assert len(told) == 4
-    assert sum("in read_shard (<string>:5)" in line for line in told) == 2
-    assert "note of worker/0, worker/1, but not of worker/2: " in "".join(told)
+    told = _lines_about_hangs(seen)
+    assert len(told) == 5
+    assert sum(line.endswith("in read_shard (<string>:5)") for line in told) == 2
+    odd = [line.partition("note of worker/0, worker/1, but not of worker/2 (")[2] for line in told]
+    assert sum("in read of " in line for line in odd) == 2
+
+
+def _lines_about_hangs(seen: Path) -> list[str]:
+    return [line for line in seen.read_text().splitlines() if "seems to hang" in line]
+
+
+@pytest.mark.needs("musl-tools")
+def test_who_spins_for_a_gpu_hangs_and_of_the_one_that_computes_it_is_said_where_it_is(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "library.c").write_text(LIBRARY)
+    library = tmp_path / "library.so"
+    compiler = ["musl-gcc", "-shared", "-fPIC", "-nostdlib", "-o", library, tmp_path / "library.c"]
+    subprocess.run(compiler, check=True)
+    begin = f"import os; os.environ['LIBRARY'] = {str(library)!r}{SPINS}"
+    worker = running(f"{begin}step() if os.environ['PAI_TASK_INDEX'] != '2' else solve()", instances=3)
+    healthy = running(f"{begin}evaluate()")
+    roles = {"worker": worker["taskRoles"]["worker"], "healthy": healthy["taskRoles"]["worker"]}
+    write_job(tmp_path, {**worker, "taskRoles": roles, "extras": {"hang": {"after": "4s"}}})
+    run, seen = tmp_path / "run", tmp_path / "seen"
+    argv = [str(PROGRAM), "run", str(tmp_path / "job.yaml"), "--plain", "--out", str(run)]
+    with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
+        try:
+            until(lambda: "but not of" in seen.read_text())
+            until(lambda: read_state(Folder.at(run / "healthy" / "0"))["at"])
+        finally:
+            running_job.send_signal(signal.SIGINT)
+    odd = "note of worker/0, worker/1, but not of worker/2 (in solve (<string>:8)): seems to hang: it is in "
+    assert seen.read_text().count(f"{odd}cudaStreamSynchronize in step (<string>:6)") == 2
+    records = [exit_record(run / "worker" / index) for index in "012"]
+    assert [record.get("notes", []) == [] for record in records] == [False, False, True]
+    assert records[2]["at"] == "in solve (<string>:8)"
+    assert "notes" not in exit_record(run / "healthy" / "0")
+    assert any("solve (<string>:8)" in line for line in runtime_log(run / "worker" / "2"))
 
 
 @pytest.mark.parametrize("hang", [{}, {"after": "1s", "then": "fail"}])

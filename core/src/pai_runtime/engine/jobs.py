@@ -1,4 +1,4 @@
-"""More of a job: what of it may be kept with a run, its secrets, images and ports, code, uses and mounts."""
+"""More of a job: what may be kept of it with a run, its secrets, images, ports, code, uses, mounts, names."""
 
 from pai_runtime.engines.code import CodeEntry
 from pai_runtime.job.images import JobImage, JobImages
@@ -7,6 +7,8 @@ from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.asked import asked_mounts, report_unknown_storage, use_location
 from pai_runtime.runs.provenance import with_plugins
+from pai_runtime.task.names import framework_name
+from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import UseRecord
 
 __all__ = [
@@ -16,11 +18,13 @@ __all__ = [
     "JobImages",
     "UseRecord",
     "asked_mounts",
+    "framework_name",
     "job_config",
     "report_unknown_storage",
     "secret_in",
     "secret_texts",
     "secret_values",
+    "show",
     "unnamed_port",
     "use_location",
     "with_plugins",

@@ -44,7 +44,11 @@ def check_contribution(contribution: Contribution) -> None:
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
-    _check_type(f"Contribution.{name}", values, (list, tuple), "a list")
+    return _listed_in(f"Contribution.{name}", values)
+
+
+def _listed_in(name: str, values: Any) -> Sequence[Any]:
+    _check_type(name, values, (list, tuple), "a list")
     checked: Sequence[Any] = values
     return checked
 
@@ -68,6 +72,10 @@ def _check_service(service: Any) -> None:
         _check_type(f"Service.{name}", seconds, (int, float), expected)
         if isinstance(seconds, bool) or not 0 <= seconds <= _MOST_SECONDS:  # NaN is not in between either
             raise ValueError(f"Service.{name}: expected {expected}, found {seconds}")
+    for argument in _listed_in("Service.ancestor", service.ancestor):
+        _check_text("Service.ancestor", argument, with_secrets=False)
+    if service.ancestor and not service.when_silent:
+        raise ValueError("Service.ancestor: expected when_silent with it")
     _check_word("Service.restart", service.restart, get_args(Restart))
     _check_type("Service.required", service.required, bool, "True or False")
     if service.when_silent and (service.required or service.probe is not None):

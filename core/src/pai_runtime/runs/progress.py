@@ -18,7 +18,8 @@ class Progress:
     `stopping` is the signal by which the phase was told to end at that time; None if it was not. A task that
     is held for debugging, or lingers for its services, does so until the time `held_until`, or until the file
     `release` exists. `addresses` are those of the services that are ready, by name,
-    `failed_services` says why others are not. `notes` is what people are told about the task.
+    `failed_services` says why others are not. `notes` is what people are told about the task, `at` where its
+    command was when that was last said; empty if it was not.
     """
 
     phase: StatePhase
@@ -30,6 +31,7 @@ class Progress:
     addresses: Mapping[str, str] = field(default_factory=dict)
     failed_services: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    at: str = ""
 
 
 def read_progress(task: Folder) -> Progress | None:
@@ -54,6 +56,7 @@ def progress_of(state: Mapping[str, Any]) -> Progress | None:
             addresses=_texts(state.get("addresses", {})),
             failed_services=_texts(state.get("failedServices", {})),
             notes=tuple(map(_text, state.get("notes", ()))),
+            at=_text(state.get("at", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

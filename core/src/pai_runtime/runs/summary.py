@@ -1,7 +1,7 @@
 """The summary of a run: what failed, where and why, what was restarted, and which services it had."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
@@ -63,7 +63,8 @@ class Summary:
 
     `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
     restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks,
-    `usage` what tasks have used, `notes` what people were told about tasks while they ran.
+    `usage` what tasks have used, `notes` what people were told about tasks while they ran, `at` where tasks
+    were, by name, as far as that was said.
     """
 
     run: Run
@@ -74,6 +75,7 @@ class Summary:
     callbacks: tuple[Callbacks, ...]
     usage: tuple[tuple[RunTask, Usage], ...] = ()
     notes: tuple[tuple[RunTask, str], ...] = ()
+    at: Mapping[str, str] = field(default_factory=dict)
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
@@ -93,7 +95,7 @@ def summarise(reader: RunReader, run: Run) -> Summary:
         services=tuple(_services(reader, run)),
         callbacks=tuple(_callbacks(reader, run)),
         usage=tuple(usage_of_tasks(reader, run)),
-        notes=tuple(_notes(reader, run)),
+        **_told(reader, run),
     )
 
 
@@ -119,10 +121,17 @@ def searched_for_notes(run: Run) -> list[RunTask]:
     return [each for each in run.tasks if each.over][:MOST_READ]
 
 
-def _notes(reader: RunReader, run: Run) -> Iterator[tuple[RunTask, str]]:
+def _told(reader: RunReader, run: Run) -> dict[str, Any]:
+    """Return the fields of `Summary` with what was told of tasks while they ran."""
+    notes: list[tuple[RunTask, str]] = []
+    at: dict[str, str] = {}
     for task in searched_for_notes(run):
-        notes = reader.exit_record(task).get("notes")
-        yield from ((task, str(note)) for note in (notes if isinstance(notes, list) else ()))
+        record = reader.exit_record(task)
+        own = record.get("notes")
+        notes += ((task, str(note)) for note in (own if isinstance(own, list) else ()))
+        if place := _text(record, "at"):
+            at[task.name] = place
+    return {"notes": tuple(notes), "at": at}
 
 
 def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:

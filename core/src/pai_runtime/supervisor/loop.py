@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pai_runtime.supervisor.keeper import Keeper
     from pai_runtime.supervisor.logs import Sink
     from pai_runtime.task.vocabulary import CutShort
 
@@ -80,6 +81,8 @@ class Loop:
         self._poll = select.poll()
         self._sinks: dict[int, Sink] = {}
         self._children: dict[int, Child] = {}
+        self.keepers: set[int] = set()
+        """Processes above the command that are ours."""
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._quiet_at: dict[Sink, float] = {}
         self._heard: tuple[int, Callable[[bytes], None]] | None = None
@@ -133,11 +136,31 @@ class Loop:
         stdout: int,
         stderr: int,
         on_end: Callable[[ExitStatus], None] | None = None,
+        keeper: Keeper | None = None,
     ) -> Child:
-        """Start a process, whose end is seen in a later turn. Raises `CannotStart`."""
-        child = Child(spawn(program, stdout, stderr, self._umask), on_end)
+        """Start a process, whose end is seen in a later turn; below a `keeper`, if given.
+
+        Raises `CannotStart`.
+        """
+        if keeper:
+            child = Child(keeper.spawn(program, stdout, stderr, self._umask), on_end)
+            self._children[keeper.pid] = Child(keeper.pid, keeper.ended)
+            self.keepers.add(keeper.pid)
+            self._end_with(os.pidfd_open(child.pid), keeper)
+        else:
+            child = Child(spawn(program, stdout, stderr, self._umask), on_end)
         self._children[child.pid] = child
         return child
+
+    def _end_with(self, pidfd: int, keeper: Keeper) -> None:
+        """End a keeper when the process has ended that it has started: that one is ours to reap then."""
+
+        def end() -> None:
+            self.unwatch(pidfd)
+            os.close(pidfd)
+            keeper.end()
+
+        self.watch(pidfd, end)
 
     def at(self, when: float, call: Callable[[], None]) -> None:
         """Call a function in the first turn after a time of the monotonic clock."""

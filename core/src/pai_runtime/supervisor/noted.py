@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.runtime_log import NOTE
+from pai_runtime.task.runtime_log import AT, NOTE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,17 +10,21 @@ if TYPE_CHECKING:
 
     from pai_runtime.supervisor.logs import RuntimeLog
 
-_MARK = NOTE.encode()
 _LONGEST = 1000
 """Bytes of a line that are looked at."""
 
 
 class Noted:
-    """A stream into ``runtime.log``; `note` is called with the text of each line that begins with `NOTE`."""
+    """A stream into ``runtime.log``.
 
-    def __init__(self, stream: RuntimeLog, note: Callable[[str], None]) -> None:
+    `note` is called with the text of each line that begins with `NOTE`, `at` with those that begin with `AT`.
+    """
+
+    def __init__(
+        self, stream: RuntimeLog, note: Callable[[str], None], at: Callable[[str], None] | None = None
+    ) -> None:
         self._stream = stream
-        self._note = note
+        self._marks = {NOTE.encode(): note, **({AT.encode(): at} if at else {})}
         self._line = b""
 
     def feed(self, data: bytes) -> None:
@@ -29,8 +33,9 @@ class Noted:
         first, *others = data.split(b"\n")
         self._line = (self._line + first[:_LONGEST])[:_LONGEST]
         for begun in others:
-            if self._line.startswith(_MARK):
-                self._note(self._line[len(_MARK) :].decode("utf-8", "replace"))
+            for mark, tell in self._marks.items():
+                if self._line.startswith(mark):
+                    tell(self._line[len(mark) :].decode("utf-8", "replace"))
             self._line = begun[:_LONGEST]
 
     def idle(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from pai_runtime.supervisor.keeper import Keeper
     from pai_runtime.supervisor.logs import Logs, Sink
     from pai_runtime.supervisor.loop import Child, Loop
     from pai_runtime.supervisor.spawning import Program
@@ -100,14 +101,16 @@ class Processes:
         streams: tuple[Sink, Sink],
         on_start: Callable[[], None],
         save: Callable[[Child], bool] | None = None,
+        keeper: Keeper | None = None,
     ) -> ExitStatus:
-        """Run the user's command with separate output streams. Raises `CannotStart`.
+        """Run the user's command with separate output streams, below a `keeper` if given.
 
-        `save` is called before the command is told to end; it returns whether nothing is left to tell.
+        Raises `CannotStart`. `save` is called before the command is told to end; it returns whether nothing
+        is left to tell.
         """
         out, err = pipes = tuple(map(self._loop.pipe, streams))
         try:
-            child = self._start(program, out, err)
+            child = self._start(program, out, err, keeper)
             on_start()
             ended = self._wait(child, self._stop.work_until, save)
         finally:
@@ -128,12 +131,12 @@ class Processes:
         elif self._early is not None:
             self._early.append(number)
 
-    def _start(self, program: Program, stdout: int, stderr: int) -> Child:
+    def _start(self, program: Program, stdout: int, stderr: int, keeper: Keeper | None = None) -> Child:
         # It may run, and be sent a signal, before we know of it.
         early: list[int] = []
         self._early = early
         try:
-            self._child = child = self._loop.spawn(program, stdout, stderr)
+            self._child = child = self._loop.spawn(program, stdout, stderr, keeper=keeper)
         finally:
             self._early = None
         for number in early:

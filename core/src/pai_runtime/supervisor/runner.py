@@ -86,10 +86,11 @@ class TaskRunner:
         program = Program(argv, self._variables(), script)
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
-        if self._services:
-            self._services.command_starts()
+        keeper = self._services.command_starts() if self._services else None
         try:
-            ended = self._task.processes.run_command(program, streams, self._catch_up, self._saving(command))
+            ended = self._task.processes.run_command(
+                program, streams, self._catch_up, self._saving(command), keeper
+            )
         except CannotStart as error:
             self._task.say(f"[ERROR] cannot start the command: {error}")
             return None
@@ -188,6 +189,7 @@ class TaskRunner:
             usage=self._used(),
             preemption=progress.preemption,
             notes=progress.notes,
+            at=progress.at,
         )
 
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from pai_runtime.supervisor.hold import hold
+from pai_runtime.supervisor.keeper import Keeper, can_keep
 from pai_runtime.supervisor.loop import CANNOT_START
 from pai_runtime.supervisor.noted import Noted
 from pai_runtime.supervisor.spawning import CannotStart, Program
@@ -16,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pai_runtime.supervisor.logs import RuntimeLog
     from pai_runtime.supervisor.loop import Child, ExitStatus, Loop
     from pai_runtime.supervisor.shell import Shell
     from pai_runtime.supervisor.task import Task
@@ -97,9 +99,7 @@ class RunningService:
         self._begin.tell("serviceEnded", service=name, exitCode=code, signal=ended.signal)
         if self._stopping:
             return
-        again = self._service.restart == "always" or (
-            self._service.restart == "on-failure" and ended.code != 0
-        )
+        again = _is_restarted(self._service, ended)
         then = f"it is restarted in {self._pause:g} s" if again else "it is not restarted"
         self._begin.say(
             f"[{'WARNING' if ended.code else 'INFO'}] {self._label} ended with exit code {ended.code}; {then}"
@@ -149,6 +149,10 @@ class RunningService:
         return f"service '{self._service.name}'"
 
 
+def _is_restarted(service: Service, ended: ExitStatus) -> bool:
+    return service.restart == "always" or (service.restart == "on-failure" and ended.code != 0)
+
+
 class Services:
     """All services of a task."""
 
@@ -156,8 +160,9 @@ class Services:
         self._task = task
         self._shell = shell
         self._running: list[RunningService] = []
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[tuple[Service, UseRecord, Mapping[str, str]]] = []
         self._command_since: float | None = None
+        self._keepers: dict[str, Keeper] = {}
 
     def start(self, service: Service, use: UseRecord, environment: Mapping[str, str]) -> bool:
         """Start a service, or let it wait for silence; if it is required, wait until it is ready.
@@ -165,15 +170,40 @@ class Services:
         Returns whether the task may continue.
         """
         if service.when_silent:
-            self._waiting.append(partial(self._start_if_silent, service, use, environment))
+            self._waiting.append((service, use, environment))
             return True
         return self._start(service, use, environment)
 
-    def command_starts(self) -> None:
-        """Listen from now on for the silence of the command, and start what waits for it."""
+    def command_starts(self) -> Keeper | None:
+        """Listen from now on for the silence of the command, and start what waits for it.
+
+        Returns what the command is to be started by, if a service is to be an ancestor of it: the first one.
+        """
         self._command_since = time.monotonic()
-        for start in self._waiting:
-            start()
+        keeper = None
+        for service, use, environment in self._waiting:
+            if service.ancestor and not keeper and can_keep():
+                keeper = self._keepers[service.name] = self._keeper(service, use, environment)
+            self._start_if_silent(service, use, environment)
+        return keeper
+
+    def _keeper(self, service: Service, use: UseRecord, environment: Mapping[str, str]) -> Keeper:
+        task = self._task
+
+        def ended(status: ExitStatus) -> None:
+            task.journal.add("serviceEnded", service=service.name, exitCode=status.code, signal=status.signal)
+            task.say(
+                f"[WARNING] service '{service.name}' ended with exit code {status.code}; it is restarted"
+            )
+            self._start(service, use, environment)
+
+        argv = [environment["PAI_RUNTIME_PYTHON"], *service.ancestor]
+        return Keeper(Program(argv, environment, None), self._output(service, use)[1], ended)
+
+    def _output(self, service: Service, use: UseRecord) -> tuple[RuntimeLog, int]:
+        """Return the stream of a service's output, and the pipe into it. Raises `CannotStart`."""
+        stream = self._task.logs.runtime_stream(f"service '{service.name}' of {use.short_label}")
+        return stream, self._task.loop.pipe(Noted(stream, self._task.note, self._task.seen_at))
 
     def command_ended(self) -> None:
         """Start nothing more that waits for silence."""
@@ -185,7 +215,12 @@ class Services:
         logs = self._task.logs
         due = max(self._command_since, logs.stdout.fed, logs.stderr.fed) + service.when_silent
         if time.monotonic() >= due:
-            self._start(service, use, environment)
+            keeper = self._keepers.get(service.name)
+            if keeper and keeper.is_waiting:
+                keeper.begin()
+                self._task.journal.add("serviceStarted", service=service.name)
+            else:
+                self._start(service, use, environment)
         else:
             self._task.loop.at(due, partial(self._start_if_silent, service, use, environment))
 
@@ -202,8 +237,7 @@ class Services:
 
         probe = task.script(service.probe) if service.probe is not None else None
         try:
-            stream = task.logs.runtime_stream(f"service '{service.name}' of {use.short_label}")
-            output = task.loop.pipe(Noted(stream, task.note))
+            stream, output = self._output(service, use)
             start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add, said)
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)
@@ -241,11 +275,14 @@ class Services:
             self._task.loop.turn(until)
 
     def _tell_ready(self, service: Service, environment: Mapping[str, str]) -> None:
+        address = service.address and self._filled_in(service.address, environment)
+        self._task.say(f"[INFO] service '{service.name}' is ready" + (f": {address}" if address else ""))
+        masked = address and self._task.logs.masks.mask(address)
+        self._task.journal.add("serviceReady", service=service.name, address=masked)
+
+    def _filled_in(self, address: str, environment: Mapping[str, str]) -> str:
         from string import Template  # noqa: PLC0415 - few services have an address
 
         host = self._task.options.served_at
         reached = {"PAI_CURRENT_CONTAINER_IP": host} if host else {}
-        address = service.address and Template(service.address).safe_substitute({**environment, **reached})
-        self._task.say(f"[INFO] service '{service.name}' is ready" + (f": {address}" if address else ""))
-        masked = address and self._task.logs.masks.mask(address)
-        self._task.journal.add("serviceReady", service=service.name, address=masked)
+        return Template(address).safe_substitute({**environment, **reached})

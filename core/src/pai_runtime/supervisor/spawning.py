@@ -54,7 +54,7 @@ def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) 
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(program, (stdout, stderr), tell, parent, umask)
+            become(program, (stdout, stderr), tell, parent, umask)
         os.close(tell)
         tell = -1
         failed = os.read(told, 16)
@@ -100,13 +100,18 @@ def keep_open_files() -> None:
                 pass  # the one by which the names were read
 
 
-def _become(program: Program, output: tuple[int, int], tell: int, parent: int, umask: int | None) -> NoReturn:
-    """Execute the program in the child process; never return into the code of the supervisor."""
+def become(
+    program: Program, output: tuple[int, int], tell: int, parent: int | None, umask: int | None
+) -> NoReturn:
+    """Execute the program in the child process; never return into the code of the supervisor.
+
+    It ends with its `parent`, unless that is None. The number of an error is written to `tell`.
+    """
     try:
         os.setsid()
         if umask is not None:
             os.umask(umask)
-        if parent != 1:  # else it is the first of a namespace, which ends with it anyway
+        if parent not in (None, 1):  # PID 1 is the first of a namespace, which ends with it anyway
             end_with_parent()
             if os.getppid() != parent:  # it was gone before the kernel knew
                 os._exit(NOT_EXECUTED)

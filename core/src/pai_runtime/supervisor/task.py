@@ -61,6 +61,8 @@ class Progress:
     """What came of saving the command's work, once that has been tried."""
     notes: tuple[str, ...] = ()
     """What people are told about the task beside its result."""
+    at: str = ""
+    """Where its command was when that was last said."""
 
 
 @record(frozen=True)
@@ -82,6 +84,8 @@ class Task:
     progress: Progress
     note: Callable[[str], None]
     """Tell people about the task, at once and in its exit record; each text once, and not many."""
+    seen_at: Callable[[str], None]
+    """Keep where the command is, for people who are told of other tasks; empty if that is no matter."""
 
     @property
     def plan(self) -> Plan:
@@ -173,11 +177,20 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     journal = Journal(folder, EventFile(folder))
     progress = Progress()
 
+    def shown_text(text: str) -> str:
+        return "".join(each if each.isprintable() else "\ufffd" for each in logs.masks.mask(text))
+
     def note(text: str) -> None:
-        shown = "".join(each if each.isprintable() else "\ufffd" for each in logs.masks.mask(text))
+        shown = shown_text(text)
         if shown not in progress.notes and len(progress.notes) < _MOST_NOTES:
             progress.notes = (*progress.notes, shown)
             journal.add("noted", note=shown)
+
+    def seen_at(text: str) -> None:
+        shown = shown_text(text)
+        if shown != progress.at:
+            progress.at = shown
+            journal.add("seenAt", at=shown)
 
     processes = Processes(
         loop,
@@ -200,4 +213,5 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
         processes=processes,
         progress=progress,
         note=note,
+        seen_at=seen_at,
     )

@@ -17,7 +17,7 @@ from pai_runtime.supervisor.process_tree import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
     from pai_runtime.supervisor.loop import Loop
@@ -73,7 +73,7 @@ class Usage:
     def _sample(self) -> None:
         began = time.thread_time()
         self._samples += 1
-        self._peak = max(self._peak, _memory(os.getpid(), self._peak))
+        self._peak = max(self._peak, _memory(os.getpid(), self._loop.keepers, self._peak))
         if self._has_gpus:
             self._gpu_peak = max(self._gpu_peak, gpu_memory(descendants(os.getpid())))
         self._taken += time.thread_time() - began
@@ -91,25 +91,25 @@ def requested(plan: Plan) -> dict[str, int]:
     return {"memoryMB": memory, "cpu": cpu, "gpu": gpu}
 
 
-def _memory(ancestor: int, enough: int) -> int:
-    """Return the KiB that the descendants of a process use, roughly if that is no more than `enough`.
+def _memory(ancestor: int, but: Collection[int], enough: int) -> int:
+    """Return the KiB that descendants of a process use, roughly if that is no more than `enough`.
 
     What several of them share is in the first, quick sum for each of them, and once in the second. That one
     is wrong if some started or ended meanwhile, as each of them has a part of what they share; then it is
     that of the largest.
     """
-    quick = _each(ancestor)
+    quick = _each(ancestor, but)
     most = sum(quick.values())
     if most <= enough or len(quick) == 1:
         return most
     exact = sum(_own_part(pid, rss) for pid, rss in quick.items())
-    return exact if _each(ancestor).keys() == quick.keys() else max(quick.values())
+    return exact if _each(ancestor, but).keys() == quick.keys() else max(quick.values())
 
 
-def _each(ancestor: int) -> dict[int, int]:
-    """Return the KiB of each living descendant, with all that it shares."""
+def _each(ancestor: int, but: Collection[int]) -> dict[int, int]:
+    """Return the KiB of each living descendant except those in `but`, with all that it shares."""
     names = b"RssAnon:", b"RssShmem:"
-    found = {pid: _fields(f"/proc/{pid}/status", names) for pid in descendants(ancestor)}
+    found = {pid: _fields(f"/proc/{pid}/status", names) for pid in descendants(ancestor) if pid not in but}
     return {pid: size for pid, size in found.items() if size}
 
 

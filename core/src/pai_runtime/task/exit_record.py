@@ -36,6 +36,7 @@ _TRIGGER_BYTES = 200
 _MATCH_BYTES = 2048
 _GPU_BYTES = 200
 _NOTES_BYTES = 500
+_AT_BYTES = 200
 _NAME_BYTES = 120
 _LEAST_FOR_LOGS = 60
 
@@ -59,13 +60,15 @@ def exit_record(  # noqa: PLR0913 - by their names
     usage: Mapping[str, Any] | None = None,
     preemption: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
+    at: str = "",
 ) -> str:
     """Return the exit record of a task as YAML, of at most `MOST_BYTES`.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
     last lines of the user's and of the runtime's log, if the task did not end well. `lost` is the number of
     failed callbacks of which nothing more is known. `usage` is what the task has used, and what it requests,
-    `preemption` what came of saving its work. `notes` are what people were told meanwhile, as far as it fits.
+    `preemption` what came of saving its work. `notes` are what people were told meanwhile, as far as it fits,
+    `at` is where the command was when that was last said.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
@@ -87,7 +90,7 @@ def exit_record(  # noqa: PLR0913 - by their names
         record["callbackFailureCount"] = len(failures) + lost
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
-    record |= _noted(notes)
+    record |= _noted(notes, at)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
         if failure.cut_short:
@@ -101,7 +104,7 @@ def exit_record(  # noqa: PLR0913 - by their names
     return _to_yaml(record).decode()
 
 
-def _noted(notes: Sequence[str]) -> dict[str, Any]:
+def _noted(notes: Sequence[str], at: str) -> dict[str, Any]:
     kept: list[str] = []
     left = _NOTES_BYTES
     for note in notes:
@@ -110,7 +113,7 @@ def _noted(notes: Sequence[str]) -> dict[str, Any]:
         if not text or left < 0:
             break
         kept.append(text)
-    return {"notes": kept} if kept else {}
+    return {**({"notes": kept} if kept else {}), **({"at": _first(at, _AT_BYTES)} if at else {})}
 
 
 def noted(record: Mapping[str, Any], note: str) -> str:

@@ -125,7 +125,10 @@ class Service:
 
     With `when_silent` it is started once the user's command has written nothing for so many seconds, and
     not before. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
-    and kept in its exit record.
+    and kept in its exit record. One that begins with ``[AT] `` says where the command is; the latest is kept,
+    and shown beside a note that all other tasks of the role have. If there is `ancestor`, it is the arguments
+    of our interpreter, as in ``("-m", "some.module")``, that run such a service in place of `script`, where
+    the kernel allows, as an ancestor of the command: so it may trace that one whatever Yama says.
     """
 
     name: str
@@ -137,8 +140,9 @@ class Service:
     address: str | None = None
     linger: float = 0
     when_silent: float = 0
+    ancestor: tuple[str, ...] = ()
 
-    __omitted__ = ("when_silent",)
+    __omitted__ = ("when_silent", "ancestor")
 
 
 @record(frozen=True)

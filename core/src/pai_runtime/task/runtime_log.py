@@ -17,6 +17,9 @@ PRINTED = "[INFO] output of "
 NOTE = "[NOTE] "
 """The beginning of a line that a step or service prints for people to see at once, and in the exit record."""
 
+AT = "[AT] "
+"""The beginning of a line by which a service says where the command is; empty once that is no matter."""
+
 _MARK = "] [openpai-runtime] "
 
 

@@ -63,11 +63,13 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
             "addresses": {},
             "failedServices": {},
             "notes": [],
+            "at": "",
         }
     if kind in ("serviceReady", "serviceFailed"):
         return {**state, **_services_after(state, event)}
-    if kind == "noted":
-        return {**state, "notes": [*state["notes"], event["note"]]}
+    if kind in ("noted", "seenAt"):
+        said = {"at": event["at"]} if "at" in event else {"notes": [*state["notes"], event["note"]]}
+        return {**state, **said}
     if kind == "stopping":
         return {**state, "since": now, "stopping": event["signal"]}
     if kind == "stepStarted":

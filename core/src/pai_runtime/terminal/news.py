@@ -1,6 +1,7 @@
 """Events of a run that deserve a line of their own."""
 
 import re
+import time
 from collections.abc import Iterator
 
 from pai_runtime.document.amounts import counted
@@ -8,12 +9,22 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import failed_service, kept, note_lines, served_lines, stopping
+from pai_runtime.terminal.words import (
+    failed_service,
+    kept,
+    lacking,
+    note_lines,
+    noted,
+    served_lines,
+    stopping,
+)
 
 LONG = 10.0
 """Seconds after which a running step of the setup, or a callback, is news."""
 SOON = 1.0
 """Seconds after which that is news once the task is told to end."""
+_SPREADS = 60.0
+"""Seconds after which a note spreads no further."""
 _MOST_NAMED = 10
 _MOST_TOLD = 1000
 """Maximum number of a cluster's notes that are shown; it may never stop making new ones."""
@@ -23,12 +34,13 @@ class Announcements:
     """Announcements, each made once: services found or failed, notes, and tasks kept after their end.
 
     A service that fails in several tasks for the same reason, or a note of several tasks, is announced for
-    the first of them; the summary of the run names all.
+    the first of them, and for the few of a role that lack a note (`Gaps`); the summary of the run names all.
     """
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
         self._told: set[str] = set()
+        self._gaps = Gaps()
 
     def of(self, run: Run, activities: Activity) -> Iterator[str]:
         """Yield the announcements that are new since the last call."""
@@ -37,6 +49,7 @@ class Announcements:
                 if key not in self._told:
                     self._told.add(key)
                     yield text
+        yield from self._gaps.of(run, activities, time.monotonic())
 
     def _all(self, task: RunTask, progress: Progress | None) -> Iterator[tuple[str, str]]:
         """Yield what there is to say of a task, each after the text that says whether it is new."""
@@ -47,6 +60,37 @@ class Announcements:
             yield _said_at(note), f"{task.name}: {note}"
         if text := kept(self._reader, task, progress):
             yield text, text
+
+
+class Gaps:
+    """The few tasks that lack a note of all others of their role, with where they are.
+
+    They are named once that is known of all of them, or when the note has spread no further for a while:
+    each task is judged on its own, some time after the others.
+    """
+
+    def __init__(self) -> None:
+        self._noted: dict[str, set[str]] = {}
+        self._since: dict[tuple[str, ...], float] = {}
+        self._told: set[tuple[str, ...]] = set()
+
+    def of(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
+        """Yield what is new at the time `now` (seconds)."""
+        if run.stopping:
+            return
+        at = {task.name: task.state for task in run.tasks if task.over}
+        for name, progress in activities.items():
+            for note in progress.notes if progress is not None else ():
+                self._noted.setdefault(note, set()).add(name)
+            if progress is not None and (place := progress.at or "; ".join(progress.notes)):
+                at[name] = place
+        for note, named in self._noted.items():
+            others = lacking(run.tasks, named)
+            key = note, *(task.name for task in others)
+            is_settled = now - self._since.setdefault(key, now) >= _SPREADS
+            if others and key not in self._told and (is_settled or all(each.name in at for each in others)):
+                self._told.add(key)
+                yield noted(note, [task.name for task in run.tasks if task.name in named], others, at)
 
 
 class Notes:

@@ -11,7 +11,7 @@ from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line, some
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.usage import usage_lines
-from pai_runtime.terminal.words import command_for, counts, failed_service, shown_name, tail
+from pai_runtime.terminal.words import command_for, counts, failed_service, lacking, noted, shown_name, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -61,25 +61,14 @@ def _of_tasks(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _notes(summary: Summary) -> Iterator[str]:
     tasks: dict[str, list[str]] = {}
-    searched = searched_for_notes(summary.run)
+    searched, at = searched_for_notes(summary.run), dict(summary.at)
     for task, note in summary.notes:
         tasks.setdefault(note, []).append(task.name)
+        at.setdefault(task.name, note)
     for note, named in list(tasks.items())[:_MOST_NAMED]:
-        yield f"  note of {some(named)}{_but_not(searched, named)}: {_line(note)}"
+        yield f"  {noted(note, named, lacking(searched, named), at)}"
     if len(tasks) > _MOST_NAMED:
         yield f"  {counted(len(tasks) - _MOST_NAMED, 'more note', 'more notes')}"
-
-
-def _but_not(tasks: Sequence[RunTask], named: Sequence[str]) -> str:
-    """Return which few tasks lack the note of all others of their roles; empty if they are none, or not few.
-
-    Of tasks that hang, it is these that the others wait for.
-    """
-    roles = {name.rpartition("/")[0] for name in named}
-    alike = [task.name for task in tasks if task.name.rpartition("/")[0] in roles]
-    noted = set(named)
-    others = [name for name in alike if name not in noted]
-    return f", but not of {some(others)}" if 0 < len(others) <= len(alike) // 3 else ""
 
 
 def _services(reader: RunReader, services: Sequence[Service]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pai_runtime.document.amounts import counted
@@ -124,6 +124,25 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
         yield f"{some(names, _MOST_NAMED_WITH_NOTE)}: {note}"
     if len(noted) > MOST_NAMED:
         yield f"and so on for {counted(len(noted) - MOST_NAMED, 'more reason', 'more reasons')}"
+
+
+def lacking(tasks: Iterable[RunTask], named: Iterable[str]) -> list[RunTask]:
+    """Return the few tasks that lack the note of all others of their roles; none if they are not few.
+
+    Of tasks that hang, it is these that the others wait for.
+    """
+    has = set(named)
+    roles = {name.rpartition("/")[0] for name in has}
+    alike = [task for task in tasks if task.role in roles]
+    others = [task for task in alike if task.name not in has]
+    return others if len(others) <= len(alike) // 3 else []
+
+
+def noted(note: str, named: Sequence[str], others: Iterable[RunTask], at: Mapping[str, str]) -> str:
+    """Say which tasks a note is of, and which `others` lack it, with where those are, by name."""
+    listed = [f"{task.name} ({at[task.name]})" if task.name in at else task.name for task in others]
+    but = f", but not of {some(listed)}" if listed else ""
+    return shown_line(f"note of {some(named)}{but}: {note}".encode("utf-8", "replace"))
 
 
 def served_lines(task: RunTask, progress: Progress | None) -> Iterator[str]:

@@ -6,7 +6,6 @@ import pwd
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from pai_pod.engine import paths
 from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
@@ -24,9 +23,7 @@ from pai_slurm.images import Contained, Images, contained, role_images
 from pai_slurm.shapes import shape_of
 from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
 from pai_slurm.storages import bound_storages, check_mounted
-
-NODES: Final = "nodes.json"
-"""The file with the node of each task, its address and component, in the directory of the run."""
+from pai_slurm.submitted import NODES
 
 
 class Allocated(Site):

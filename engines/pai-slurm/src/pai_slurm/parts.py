@@ -8,9 +8,8 @@ from typing import Final
 from pai_runtime.engine import Run, RunTask
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder, LocalRunReader
-from pai_slurm.allocated import NODES
 from pai_slurm.array import read_decision
-from pai_slurm.submitted import Submitted, element_folder, read_job
+from pai_slurm.submitted import NODES, Submitted, element_folder, read_job
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 

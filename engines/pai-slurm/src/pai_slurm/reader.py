@@ -32,7 +32,15 @@ from pai_slurm.commands import Refused, call, program
 from pai_slurm.parts import Elements, Part
 from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob, end_of
 from pai_slurm.script import LOG
-from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
+from pai_slurm.submitted import (
+    ENGINE,
+    End,
+    Submitted,
+    is_name,
+    note_end,
+    note_stop,
+    read_submitted,
+)
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_SAID: Final = 1000
@@ -62,8 +70,6 @@ class SlurmRunReader(RunReader):
         run = self._told(found)
         if run.ended is not None:
             return self._explained(run, found)
-        if found.requeues:
-            run = replace(run, lost=False)  # as long as Slurm knows its job
         if not found.job_id:
             return _submitting(run)
         end = found.end
@@ -74,12 +80,15 @@ class SlurmRunReader(RunReader):
                 return run
             if job is not None and not job.is_over:
                 return _in_queue(run, found, job)
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+            end = self._over(found, job)
             run = self._told(found)  # it may have ended meanwhile
         return run if run.ended is not None else self._ended(run, found, end)
 
     def _told(self, found: Submitted) -> Run:
-        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted."""
+        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted.
+
+        Whether its supervisor is alive is not for the lock of the run to say: other nodes may not see it.
+        """
         if found.is_array:
             array = self._array(found).told()
             return replace(array, stopping=found.is_stopped and array.ended is None)
@@ -92,15 +101,14 @@ class SlurmRunReader(RunReader):
         places = {task.name: self._whole.place(task.name) or {} for task in run.tasks}
         tasks = tuple(replace(task, node=places[task.name].get("node", "")) for task in run.tasks)
         stopping = found.is_stopped and run.ended is None
-        return replace(
-            run,
-            engine=ENGINE,
-            file=waiting.file,
-            user=waiting.user,
-            tasks=tasks,
-            stopping=stopping,
-            retries=run.retries + found.restarts,
-        )
+        told = replace(run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks)
+        return replace(told, stopping=stopping, lost=False, retries=run.retries + found.restarts)
+
+    def _over(self, found: Submitted, job: QueuedJob | None) -> End:
+        """Return how Slurm has ended the job, which is noted; None is one that it does not know any more."""
+        if job is None:
+            return note_end(self.path, End("", time.time()))
+        return note_end(self.path, End(end_of(found.job_id, job.state), job.ended_at()))
 
     def _explained(self, run: Run, found: Submitted) -> Run:
         """Return a run that is over; if it has not succeeded, with what Slurm did to it."""
@@ -117,7 +125,7 @@ class SlurmRunReader(RunReader):
             if job is not None and not job.is_over:
                 is_soon = found.requeues or time.time() < (run.ended or 0.0) + _STALE
                 return _not_over(run) if is_soon else run
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+            end = self._over(found, job)
         if found.is_stopped:
             is_cancelled = end.state == "CANCELLED"  # and had failed before Slurm put it back
             return replace(run, outcome="cancelled", failed_task=None) if is_cancelled else run
@@ -237,7 +245,7 @@ class SlurmRunReader(RunReader):
         place = part.place(task.name)
         if task.state != "running" or place is None:
             raise CannotEnter("it is not running; exec needs a task that is running or held")
-        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=0"]
+        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=all"]
         group = [f"--het-group={place['group']}"] if place["group"] else []
         step = [
             "--nodes=1",
@@ -274,13 +282,19 @@ class SlurmRunReader(RunReader):
 
 
 def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
-    """Return a run whose job waits, with the reason, or runs."""
+    """Return a run whose job waits, with the reason, or runs, or would if it were not suspended."""
     if not job.is_waiting:
-        return replace(run, queued=False, stopping=found.is_stopped)
-    note = f"job {found.job_id} {job.why_waiting()}"
-    told = run if found.is_array else replace(found.waiting, retries=run.retries)
-    tasks = tuple(replace(task, note=note) if task.state == "waiting" else task for task in told.tasks)
-    return replace(told, tasks=tasks)
+        run = replace(run, queued=False, stopping=found.is_stopped)
+    if not (why := job.why_not_running()):
+        return run
+    note = f"job {found.job_id} {why}"
+    is_put_back = job.is_waiting and not found.is_array
+    told = replace(found.waiting, retries=run.retries) if is_put_back else run
+    noted = ("waiting",) if job.is_waiting or job.rest else ("waiting", "running")
+    return replace(
+        told,
+        tasks=tuple(replace(task, note=note) if task.state in noted else task for task in told.tasks),
+    )
 
 
 def _not_over(run: Run) -> Run:

@@ -139,7 +139,7 @@ def step_argv(srun: str, place: Place) -> list[str]:
         f"--cpus-per-task={shape.cpu}",
         *([f"--mem={shape.memory_mb}M"] if shape.memory_mb else []),
         f"--gres=gpu:{shape.gpu}" if shape.gpu else "--gres=none",
-        "--input=0",
+        "--input=all",  # which is one; =0 is none in a heterogeneous job of Slurm 24.11
         "--export=ALL",
         "--kill-on-bad-exit=0",
     ]

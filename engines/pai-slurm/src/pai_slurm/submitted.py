@@ -19,6 +19,9 @@ from pai_slurm.images import Images
 from pai_slurm.shapes import is_array
 
 ENGINE: Final = "slurm"
+NODES: Final = "nodes.json"
+"""The file with the node of each task, its address and component, in the directory of the supervised run."""
+
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"
 _END: Final = "end.json"
@@ -109,7 +112,10 @@ def read_settings(folder: Folder) -> Settings:
 
 @dataclass(frozen=True)
 class End:
-    """How Slurm has ended the job of a run: its state there, and when that was first seen."""
+    """How Slurm has ended the job of a run: its state there, and when; empty and when that was seen, unknown.
+
+    A time is in seconds since 1970.
+    """
 
     state: str
     at: float
@@ -155,15 +161,14 @@ def read_submitted(path: Path) -> Submitted | Unreadable:
         return Unreadable(f"its {_SUBMITTED} is invalid")
 
 
-def note_end(path: Path, state: str) -> End:
+def note_end(path: Path, end: End) -> End:
     """Keep how Slurm has ended the job, which it soon forgets; return it."""
-    end = End(state, time.time())
     try:
         with Folder.at(path) as folder:
             folder.write(_END, json.dumps({"state": end.state, "at": end.at}), _OWN)
             folder.unlink(SECRETS)  # which are there if it has not begun
-    except OSError:
-        pass  # it is asked for again
+    except OSError:  # it is asked for again; of one that is forgotten, nothing will be known
+        return end if end.state else End("", 0.0)
     return end
 
 

@@ -6,7 +6,7 @@ on the GPU, on the way to a peer. Then all of the log may have the cause.
 
 import re
 
-from pai_failure_analysis.last_words import LINE_OF_ERROR, TRACEBACK, last_words
+from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK, last_words
 
 KILLED = (137, 143)
 """Exit codes of programs that were ended from outside, whatever they had survived before."""
@@ -37,6 +37,17 @@ _IGNORED = re.compile(
     re.MULTILINE,
 )
 """An exception that Python has told and forgotten, as it came from a finalizer."""
+
+
+_INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
+"""An exception as the last line of a log that somebody has indented."""
+
+
+def flush(log: bytes) -> bytes:
+    """Return a log whose last line begins with the exception that it is, if it is one."""
+    at = log.rstrip().rfind(b"\n")
+    found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
+    return log[: at + 1] + log[found.end() :] if found else log
 
 
 def without_ignored(log: bytes) -> bytes:

@@ -27,7 +27,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
         raise UserError("after: expected a time such as 20m, which is in the plan, and no secret")
     seconds = float(after[:-1]) * _UNITS[after[-1]]
     # A task that writes never has a watch; of a silence, the second half is watched.
-    arguments = f'{seconds:g} {seconds / 2:g} {then} "$PAI_USER_LOG"'
-    script = f'exec "$PAI_RUNTIME_PYTHON" -I -m pai_hang.watch {arguments}'
-    watch = Service(use.name, script, when_silent=seconds / 2)
+    run = "-I", "-m", "pai_hang.watch", f"{seconds:g}", f"{seconds / 2:g}", then
+    script = f'exec "$PAI_RUNTIME_PYTHON" {" ".join(run)}'
+    watch = Service(use.name, script, when_silent=seconds / 2, ancestor=run)
     return Contribution(services=[watch], exit_rules=[_ENDED] if then == "fail" else [])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from pai_hang.places import Look
-from pai_hang.processes import OF_A_FILE, Process, is_named
+from pai_hang.processes import OF_A_FILE, TIMED_WAIT, Process, is_named
 
 _NOISE = 200
 """Bytes a second that processes read and write without getting anywhere, such as heartbeats of a store."""
@@ -15,7 +15,7 @@ _PATIENCE = 2
 
 _OPENS = ("open", "openat", "connect")
 _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
-_SLEEPS = ("nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_SLEEPS = (TIMED_WAIT, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
 _POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
 _COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
 
@@ -97,28 +97,31 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
 
     A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
     waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
-    a worker without work does; unless it is in a collective operation. Those that wait for other tasks come
+    a worker without work does; unless it `waits_for_others`. Those that wait for other tasks come
     last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
-    return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=in_collective)
+    return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=waits_for_others)
 
 
 def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
-    """Return the processes that are in a collective operation, at the same line, in each of several looks.
+    """Return the processes whose main thread is at one place, also in C if that is known, in several looks.
 
-    Who waits for a GPU, or in MPI, keeps a processor busy, and so does who computes.
+    Who waits for a GPU, or in MPI, keeps a processor busy, and so does who computes: of those that stand
+    still, only who `waits_for_others` hangs.
     """
     first, *later = ({look.process.pid: look for look in each} for each in looks)
     return [
         look
         for pid, look in first.items()
-        if in_collective(look) and all(pid in each and each[pid].main == look.main for each in later)
+        if look.main and all(pid in each and each[pid].stands_at == look.stands_at for each in later)
     ]
 
 
-def in_collective(look: Look) -> bool:
-    """Return whether the main thread of a process is in an operation that all tasks take part in."""
+def waits_for_others(look: Look) -> bool:
+    """Return whether a process waits in a collective operation, or for a GPU, on which these often run."""
+    if look.device_wait:
+        return True
     return look.main is not None and any(
         part in frame.file for frame in look.main.frames for part in _COLLECTIVES
     )
@@ -126,7 +129,7 @@ def in_collective(look: Look) -> bool:
 
 def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bool]) -> bool:
     process = look.process
-    if process.is_stopped or process.state == "D" or in_collective(look):
+    if process.is_stopped or process.state == "D" or waits_for_others(look):
         return True
     if look.waits_for_children:
         return False

@@ -1,7 +1,8 @@
 """Where the processes of tasks are, in words, grouped, and which task is elsewhere than all others. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pai_hang.processes import Process
 from pai_hang.stacks import Frame, Stacks, Thread, main_thread
@@ -10,21 +11,46 @@ _WAITS_FOR_CHILDREN = ("wait4", "waitid")
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
 _WRAPPERS = ("wrapper", "wrapped", "inner", "decorate_context", "__call__")
 """Functions between a caller and what it means to call."""
+_OF_DEVICES = re.compile(
+    r"(cu|cuda|hip)\w*(Synchronize|Memcpy)\w*|P?MPI_\w+|nccl[A-Z]\w*|hsa_signal_wait\w*", re.ASCII
+)
+"""Functions of C that wait for a GPU, or for other processes, while they keep a processor busy."""
 _MOST_NAMED = 8
+_MOST_PLACES = 2
 
 
 @dataclass(frozen=True)
 class Look:
-    """One process of a task with its stacks, at one moment."""
+    """One process of a task with its stacks, at one moment.
+
+    `addresses` are those of its ends of its connections, `silent_peers` of the others' that do not answer.
+    """
 
     task: str
     process: Process
     stacks: Stacks
+    addresses: frozenset[str] = frozenset()
+    silent_peers: tuple[str, ...] = ()
 
     @property
     def main(self) -> Thread | None:
         """Its main thread; None if no stack of it is known."""
         return main_thread(self.process, self.stacks.threads)
+
+    @property
+    def device_wait(self) -> str:
+        """The function of C in which its main thread waits for a GPU or a peer; empty if none is known."""
+        names = self.main.native if self.main else ()
+        return next(filter(_OF_DEVICES.fullmatch, names), "")
+
+    @property
+    def stands_at(self) -> object:
+        """What stays the same while its main thread gets nowhere, whatever a library does within its wait."""
+        if self.main is None:
+            return None
+        names = self.main.native
+        own = names[: names.index(self.device_wait)] if self.device_wait else ()
+        return self.main.frames, self.main.values, own
 
     @property
     def waits_for_children(self) -> bool:
@@ -56,6 +82,7 @@ def where(look: Look) -> str:
     frame = main.frames[number]
     stopped += "holds the GIL " if main.has_gil and process.state == "S" else ""
     inner = [each.function for each in main.frames[number + 1 :] if each.function not in _WRAPPERS]
+    call = look.device_wait or call
     called = inner[0] if inner else f"{call} in {frame.function}" if call else frame.function
     reads = f", {call}" if inner and process.file.startswith("/") else ""
     return f"{stopped}in {called} ({_base(frame.file)}:{frame.line}){reads}"
@@ -94,6 +121,27 @@ def odd_ones(found: Sequence[Place]) -> dict[str, list[Place]]:
     return {task: [place for place in found if place not in common and task in place.tasks] for task in odd}
 
 
+def at(looks: Sequence[Look]) -> str:
+    """Return in one line where the processes of a task are, most of them first."""
+    fullest = sorted(places(looks), key=lambda place: -len(place.looks))[:_MOST_PLACES]
+    return "; ".join(
+        place.text if len(place.looks) == 1 else f"{len(place.looks)} processes {place.text}"
+        for place in fullest
+    )
+
+
+def odd_process(look: Look, looks: Sequence[Look]) -> Look | None:
+    """Return the one process that is not where a process and its like are, such as one rank of a launcher."""
+    alike = [
+        replace(each, task=str(each.process.pid))
+        for each in looks
+        if (each.process.parent, each.process.name) == (look.process.parent, look.process.name)
+    ]
+    odd = odd_ones(places(alike))
+    found = [each for each in alike if each.task in odd]
+    return found[0] if len(found) == 1 and found[0].process.pid != look.process.pid else None
+
+
 def lines(role_looks: Sequence[Look]) -> Iterator[str]:
     """Yield what people are told about the tasks of a role: its places, and the odd ones."""
     found = places(role_looks)
@@ -106,6 +154,9 @@ def lines(role_looks: Sequence[Look]) -> Iterator[str]:
         if look.stacks.why_not and look.stacks.why_not != "no Python"
     )
     yield from reasons
+    owners = {address: look.task for look in role_looks for address in look.addresses}
+    silent = dict.fromkeys((owners.get(at, at), look.task) for look in role_looks for at in look.silent_peers)
+    yield from (f"{peer} does not answer {task}" for peer, task in silent)
     for task, own in odd_ones(found).items():
         yield f"{task} is not where the others are: {'; '.join(place.text for place in own) or 'no process'}"
 

@@ -2,13 +2,24 @@
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
+from itertools import islice
 from pathlib import Path
 
 _MOST_BYTES = 1 << 16
 _MOST_THREADS = 500
+_MOST_SOCKETS = 100_000
 _SLEEPS = ("nanosleep", "clock_nanosleep")
+TIMED_WAIT = "futex with a time limit"
+"""The name for a wait for another thread that ends by itself."""
+_FUTEX_TIMEOUT = 4
+"""The place of the time limit among the words about a system call."""
+_ESTABLISHED, _LISTENS, _SENT_AGAIN = "01", "0A", 3
+"""States of a TCP socket, and how often at least is sent again what a peer does not take."""
 
 _NUMBERS = {
     "x86_64": {
@@ -66,16 +77,22 @@ class Process:
 
 def tree(root: int) -> list[Process]:
     """Return the processes below one, parents before their children, without those that have ended."""
-    children: dict[int, list[tuple[int, str, list[str]]]] = {}
-    for pid, name, fields in _all():
-        children.setdefault(int(fields[1]), []).append((pid, name, fields))
     found: list[Process] = []
     waiting = [root]
     while waiting:
-        for pid, name, fields in children.get(waiting.pop(0), ()):
+        for pid in _children(waiting.pop(0)):
             waiting.append(pid)
-            if fields[0] not in "ZX":
-                found.append(_process(pid, name, fields))
+            if (stat := _stat(pid)) and stat[1][0] not in "ZX":
+                found.append(_process(pid, *stat))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    found: list[int] = []
+    for thread in _threads(pid):
+        with suppress(OSError), Path(f"/proc/{pid}/task/{thread}/children").open("rb") as file:
+            found += map(int, file.read(_MOST_BYTES).split())
     return found
 
 
@@ -86,15 +103,31 @@ def may_wait(pid: int) -> bool:
 
 def has_listener(pid: int) -> bool:
     """Return whether a process has a TCP socket that listens."""
-    sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
-    if not sockets:
-        return False
-    for table in ("tcp", "tcp6"):
-        for line in _text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == "0A" and fields[9] in sockets:  # noqa: PLR2004 - the inode
-                return True
-    return False
+    return any(fields[3] == _LISTENS for fields in _tcp(pid))
+
+
+def addresses(pid: int) -> frozenset[str]:
+    """Return the ``host:port`` of the ends of the TCP connections of a process that are its own."""
+    return frozenset(_address(fields[1]) for fields in _tcp(pid) if fields[3] == _ESTABLISHED)
+
+
+def silent_peers(pid: int) -> tuple[str, ...]:
+    """Return the ``host:port`` of those that do not answer what a process sends to them, again and again."""
+    return tuple(
+        _address(fields[2])
+        for fields in _tcp(pid)
+        if fields[3] == _ESTABLISHED and fields[5].startswith("01:") and int(fields[6], 16) >= _SENT_AGAIN
+    )
+
+
+def is_copy(pid: int, of: int) -> bool:
+    """Return whether a process is one that another has forked, and nothing else yet."""
+    return _text(f"/proc/{pid}/cmdline") == _text(f"/proc/{of}/cmdline")
+
+
+def uses_gpu(pid: int) -> bool:
+    """Return whether a process has the device of a GPU open."""
+    return any(link.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri/")) for link in _links(pid))
 
 
 def is_named(path: str) -> bool:
@@ -104,14 +137,31 @@ def is_named(path: str) -> bool:
     return not path.endswith(" (deleted)")
 
 
-def _all() -> Iterator[tuple[int, str, list[str]]]:
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - paths cost more
-        if entry.isdecimal():
-            text = _text(f"/proc/{entry}/stat")
-            start, end = text.find("("), text.rfind(")")
-            fields = text[end + 1 :].split()
-            if len(fields) > 14:  # noqa: PLR2004 - with the times
-                yield int(entry), text[start + 1 : end], fields
+def _tcp(pid: int) -> Iterator[list[str]]:
+    """Yield the words that the kernel has on each TCP socket of a process."""
+    sockets = {link[8:-1] for link in _links(pid) if link.startswith("socket:[")}
+    for table in ("tcp", "tcp6") if sockets else ():
+        with suppress(OSError), Path(f"/proc/{pid}/net/{table}").open(encoding="ascii") as file:
+            for line in islice(file, 1, _MOST_SOCKETS):
+                fields = line.split()
+                if len(fields) > 9 and fields[9] in sockets:  # noqa: PLR2004 - the inode
+                    yield fields
+
+
+def _address(text: str) -> str:
+    """Return a ``host:port`` of what the kernel writes, words of four bytes in the order of the machine."""
+    host, _, port = text.partition(":")
+    words = [int(host[start : start + 8], 16).to_bytes(4, sys.byteorder) for start in range(0, len(host), 8)]
+    address = ip_address(b"".join(words))
+    return f"{getattr(address, 'ipv4_mapped', None) or address}:{int(port, 16)}"
+
+
+def _stat(pid: int) -> tuple[str, list[str]] | None:
+    """Return the name of a process, and what the kernel has on it after that."""
+    text = _text(f"/proc/{pid}/stat")
+    start, end = text.find("("), text.rfind(")")
+    fields = text[end + 1 :].split()
+    return (text[start + 1 : end], fields) if len(fields) > 14 else None  # noqa: PLR2004 - with the times
 
 
 def _process(pid: int, name: str, fields: list[str]) -> Process:
@@ -127,6 +177,8 @@ def _call(place: str) -> tuple[str, str]:
     if len(words) < 2 or not words[0].isdecimal():  # noqa: PLR2004 - its number and an argument
         return "", ""
     name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    if name == "futex" and len(words) > _FUTEX_TIMEOUT and int(words[_FUTEX_TIMEOUT], 16):
+        return TIMED_WAIT, ""
     if name not in OF_A_FILE:
         return name, ""
     try:
@@ -137,7 +189,7 @@ def _call(place: str) -> tuple[str, str]:
 
 def _threads(pid: int) -> list[str]:
     try:
-        return os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - as above
+        return os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]  # noqa: PTH208 - paths cost more
     except OSError:
         return []
 

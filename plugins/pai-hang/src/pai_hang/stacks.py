@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NoReturn
 
 from pai_hang.processes import Process
@@ -17,6 +18,7 @@ TIMEOUT = 10.0
 _MOST_BYTES = 1 << 20
 _MOST_FRAMES = 200
 _MOST_THREADS = 500
+_MOST_NATIVE = 60
 _MOST_TEXT = 300
 _STARTS_OF_THREADS = ("_bootstrap", "__bootstrap")
 _STANDS_STILL = "TtD"
@@ -34,11 +36,17 @@ class Frame:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock."""
+    """A thread with its frames, the outermost first; `has_gil` is whether it holds the interpreter's lock.
+
+    `native` has the names of the functions of C that it is in, as far as they are known, the outermost first,
+    and `values` is a digest of its variables.
+    """
 
     tid: int
     frames: tuple[Frame, ...]
     has_gil: bool = False
+    native: tuple[str, ...] = ()
+    values: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,13 @@ class Stacks:
     why_not: str = ""
 
 
-def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, Stacks]:
-    """Return the stacks of processes by their ids, several at once; each stands still while it is read."""
+def take(
+    processes: Sequence[Process], timeout: float = TIMEOUT, *, closely: bool = False
+) -> dict[int, Stacks]:
+    """Return the stacks of processes by their ids, several at once; each stands still while it is read.
+
+    That takes some hundredths of a second; `closely`, with functions of C and variables, some tenths.
+    """
     import pystack.engine  # noqa: F401, PLC0415 - once, before the forks
 
     waiting, found = list(processes), {}
@@ -60,7 +73,7 @@ def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, St
     while waiting or running:
         while waiting and len(running) < most:
             process = waiting.pop(0)
-            pipe, reader = _start(process)
+            pipe, reader = _start(process, closely=closely)
             running[pipe] = process.pid, reader, time.monotonic() + timeout, b""
             poll.register(pipe, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(100)}
@@ -78,34 +91,49 @@ def take(processes: Sequence[Process], timeout: float = TIMEOUT) -> dict[int, St
     return found
 
 
-def _start(process: Process) -> tuple[int, int]:
+def take_here(processes: Sequence[Process], *, closely: bool = False) -> dict[int, Stacks]:
+    """Return the stacks of processes as `take` does, but in this process, which is an ancestor of them.
+
+    It ends if that takes too long, or crashes the library: who was stopped to be read goes on then.
+    """
+    found = {}
+    for process in processes:
+        signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+        answer = _stacks(process, closely=closely)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        found[process.pid] = _parsed(json.dumps(answer).encode(), 0, is_late=False)
+    return found
+
+
+def _start(process: Process, *, closely: bool) -> tuple[int, int]:
     """Start the reader of a process, and return the pipe from it and its process id."""
     read, write = os.pipe()
     reader = os.fork()
     if reader == 0:
         os.close(read)
-        _read_and_exit(process, write)
+        _read_and_exit(process, write, closely=closely)
     os.close(write)
     return read, reader
 
 
-def _read_and_exit(process: Process, pipe: int) -> NoReturn:
+def _read_and_exit(process: Process, pipe: int, *, closely: bool) -> NoReturn:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):  # pystack's own messages
             os.dup2(nothing, standard)
-        answer = json.dumps(_stacks(process)).encode()
+        answer = json.dumps(_stacks(process, closely=closely)).encode()
         while answer:
             answer = answer[os.write(pipe, answer) :]
     finally:
         os._exit(0)
 
 
-def _stacks(process: Process) -> dict[str, Any]:
-    from pystack.engine import get_process_threads  # noqa: PLC0415 - loaded before the fork
+def _stacks(process: Process, *, closely: bool) -> dict[str, Any]:
+    from pystack.engine import NativeReportingMode, get_process_threads  # noqa: PLC0415 - loaded before the fork
 
+    mode = NativeReportingMode.PYTHON if closely else NativeReportingMode.OFF
     try:
-        threads = get_process_threads(process.pid, stop_process=process.state not in _STANDS_STILL)
+        threads = get_process_threads(process.pid, process.state not in _STANDS_STILL, mode, closely)
     except Exception as error:  # noqa: BLE001 - whatever a library finds in foreign memory
         return {"error": str(error)}
     return {
@@ -117,6 +145,8 @@ def _stacks(process: Process) -> dict[str, Any]:
                     [frame.code.scope, frame.code.filename, frame.code.location.lineno]
                     for _, frame in zip(range(_MOST_FRAMES), thread.frames, strict=False)
                 ],
+                [frame.symbol for frame in thread.native_frames[-_MOST_NATIVE:]],
+                sha256(repr([(each.arguments, each.locals) for each in thread.frames]).encode()).hexdigest(),
             ]
             for thread in threads[:_MOST_THREADS]
         ]
@@ -136,9 +166,13 @@ def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
 
 
 def _thread(document: Any) -> Thread:
-    tid, has_gil, frames = document
+    tid, has_gil, frames, native, values = document
     return Thread(
-        int(tid), tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames), has_gil
+        int(tid),
+        tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames),
+        has_gil,
+        tuple(map(_cut, native)),
+        _cut(values),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pai_hang import places, stacks
 from pai_hang.places import Look
-from pai_hang.processes import tree
+from pai_hang.processes import addresses, is_copy, silent_peers, tree
 from pai_runtime.plugin import Output, RunningTask
 
 NOTHING = 1
@@ -36,9 +36,17 @@ def main(args: argparse.Namespace, output: Output) -> int:
 
 def look_at(tasks: Sequence[RunningTask]) -> list[Look]:
     """Return all processes of some tasks with their stacks."""
-    found = [(task.name, process) for task in tasks for process in tree(task.supervisor)]
+    found = [
+        (task.name, process)
+        for task in tasks
+        for process in tree(task.supervisor)
+        if not is_copy(process.pid, task.supervisor)
+    ]
     read = stacks.take([process for _, process in found])
-    return [Look(task, process, read[process.pid]) for task, process in found]
+    return [
+        Look(task, process, read[process.pid], addresses(process.pid), silent_peers(process.pid))
+        for task, process in found
+    ]
 
 
 def summary(looks: Sequence[Look]) -> list[str]:

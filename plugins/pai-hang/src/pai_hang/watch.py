@@ -1,7 +1,8 @@
-"""``python -m pai_hang.watch SECONDS SILENT THEN LOG``: watch the command of the task that has this service.
+"""``python -m pai_hang.watch SECONDS SILENT THEN``: watch the command of the task that has this service.
 
-It is started by the task's supervisor, whose other children are the command and other services, once the
-command has been `SILENT` seconds without output. What it finds it prints, and so it is in ``runtime.log``.
+The task's supervisor starts it once the command has been `SILENT` seconds without output, if possible as the
+parent of the command: then it reads the stacks itself, as only an ancestor may everywhere. Else it is a
+sibling of the command, and of other services. What it finds it prints, and so it is in ``runtime.log``.
 """
 
 import contextlib
@@ -13,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pai_hang import HANGS, stacks
-from pai_hang.judging import Sample, Silence, below, in_collective, stand_still, stuck
-from pai_hang.places import Look, where
-from pai_hang.processes import Process, may_wait, tree
+from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
+from pai_hang.places import Look, at, odd_process, where
+from pai_hang.processes import may_wait, silent_peers, tree, uses_gpu
 
 FOREVER = float("inf")
 
@@ -24,22 +25,24 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS = 3
-"""Looks at a task that keeps processors busy."""
+_LOOKS, _CLOSE_LOOKS = 10, 3
+"""Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
-_MOST_LINES = 30
-_NOTE = "[NOTE] "
-"""What makes a line one that people see at once."""
+_MOST_LINES, _MOST_PEERS = 400, 3
+_NOTE, _AT = "[NOTE] ", "[AT] "
+"""What makes a line one that people see at once, or one that says where the command is."""
 _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 """Variables of services and steps."""
 
 
 def main() -> None:
     """Watch until this process is ended."""
-    after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
+    after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    command, silence = None, Silence(after)
+    own = next(iter(tree(os.getpid())), None)
+    command = own and own.pid
+    silence, place = Silence(after), _Place(after + 2 * interval, silent)
     found: list[Look] = []
     end_at = FOREVER
     while os.getppid() == supervisor:
@@ -55,27 +58,68 @@ def main() -> None:
         if is_first:
             silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
-            found = _found(processes, silence, interval)
+            found, looks = _found(command, silence, interval)
             if found:
-                say(report(found, silence.before + silence.seconds))
-                end_at = time.monotonic() + (after * _FOR_OTHERS if in_collective(found[0]) else 0)
+                say(report(found, looks, silence.before + silence.seconds))
+                end_at = time.monotonic() + (after * _FOR_OTHERS if waits_for_others(found[0]) else 0)
             else:
                 silence.since, silence.before = silence.last, 0  # it only waits, or computes: look again
+        if not found:
+            place.tell_if_due(command, silent_for(log))
         if then == "fail" and time.monotonic() >= end_at:
             say([f"{HANGS}{where(found[0])}"])
             _end(supervisor, command)
+    if own:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(
+                own.pid, signal.SIGKILL
+            )  # as it would be if the supervisor, which is gone, were its parent
 
 
-def report(found: Sequence[Look], seconds: float) -> list[str]:
-    """Return what people are told about processes that are stuck."""
+class _Place:
+    """Tells where a command is that writes nothing for as long as one that hangs, although it does not hang.
+
+    Others may wait for it, who are told of; it may compute for ever, or read a slow disk.
+    """
+
+    def __init__(self, after: float, silent: float) -> None:
+        self._after = after
+        self._since = time.monotonic() - silent
+        self._told, self._told_at = "", 0.0
+
+    def tell_if_due(self, command: int, silent: float) -> None:
+        """Take the command's process, and for how many seconds its log has not been written to."""
+        now = time.monotonic()
+        if self._told and now - silent > self._told_at:
+            self._told = ""
+            say([_AT])
+        self._since = max(self._since, now - silent)
+        if now - max(self._since, self._told_at) >= self._after:
+            looks = _look(command)
+            if at(looks) != self._told:
+                say([f"{_AT}{at(looks)}", *_stacks_of(looks)])
+            self._told, self._told_at = at(looks), now
+
+
+def report(found: Sequence[Look], looks: Sequence[Look], seconds: float) -> list[str]:
+    """Return what people are told about a task in which processes are stuck, of all its processes."""
+    odd = odd_process(found[0], looks)
+    but = f", but process {odd.process.pid} is {where(odd)}" if odd else ""
     # The same text in each task that is there, by which whoever reads the run groups them.
-    lines = [f"{_NOTE}seems to hang: it is {where(found[0])}"]
-    lines.append(f"[INFO] nothing has moved for {seconds:.0f} s; these processes of the task wait:")
-    for look in found:
+    first = f"{_NOTE}seems to hang: it is {where(found[0])}{but}"
+    stuck_ones = {look.process.pid for look in found}
+    others = [look for look in looks if look.process.pid not in stuck_ones]
+    peers = dict.fromkeys(peer for look in found for peer in silent_peers(look.process.pid))
+    silent = [f"{_NOTE}{peer} does not answer" for peer in list(peers)[:_MOST_PEERS]]
+    return [first, *silent, f"[INFO] nothing has moved for {seconds:.0f} s", *_stacks_of([*found, *others])]
+
+
+def _stacks_of(looks: Sequence[Look]) -> list[str]:
+    lines = []
+    for look in looks:
         lines.append(f"process {look.process.pid} ({look.process.name}) is {where(look)}")
         if look.main:
-            frames = (f"  {frame.function} ({frame.file}:{frame.line})" for frame in look.main.frames)
-            lines += frames
+            lines += (f"  {frame.function} ({frame.file}:{frame.line})" for frame in look.main.frames)
         elif look.stacks.why_not != "no Python":
             lines.append(f"  no stack: {look.stacks.why_not}")
     return lines[:_MOST_LINES]
@@ -89,21 +133,34 @@ def say(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _found(processes: Sequence[Process], silence: Silence, interval: float) -> list[Look]:
-    if silence.is_idle:
-        before = {(look.process.pid, where(look)) for look in stuck(_look(processes), may_wait)}
+def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
+    """Return the processes that are stuck, and all from `root` on, as they are now."""
+    first = _look(root)
+    if silence.is_idle and not any(look.process.state == "R" for look in first):
         time.sleep(interval)
-        again = stuck(_look(below(tree(os.getppid()), processes[0].pid)), may_wait)
-        return [look for look in again if (look.process.pid, where(look)) in before]
-    looks = []
-    for _ in range(_LOOKS):
-        looks.append(_look(processes))
-        time.sleep(interval)
-    return stand_still(looks)
+        before = {(look.process.pid, where(look)) for look in stuck(first, may_wait)}
+        last = _look(root)
+        found = [look for look in stuck(last, may_wait) if (look.process.pid, where(look)) in before]
+        if found or not any(uses_gpu(look.process.pid) for look in last):
+            return found, last
+    still = _still(first, root, _LOOKS, silence.after / 100)
+    if still:
+        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, silence.after / 20, closely=True)
+    return [look for look in still if waits_for_others(look)], first
 
 
-def _look(processes: Sequence[Process]) -> list[Look]:
-    read = stacks.take(processes)
+def _still(looks: list[Look], root: int, more: int, pause: float, *, closely: bool = False) -> list[Look]:
+    """Look several times more; return the processes that have not moved."""
+    while looks and more:
+        time.sleep(pause)
+        looks, more = stand_still([looks, _look(root, closely=closely)]), more - 1
+    return looks
+
+
+def _look(root: int, *, closely: bool = False) -> list[Look]:
+    processes = below(tree(os.getppid()), root)
+    is_parent = any(process.parent == os.getpid() for process in processes)
+    read = (stacks.take_here if is_parent else stacks.take)(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
 
 
