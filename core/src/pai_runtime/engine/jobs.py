@@ -1,11 +1,11 @@
-"""More of a job: what may be kept of it with a run, its secrets, images, ports, code, uses, and names."""
+"""More of a job: what may be kept of it with a run, its secrets, images, ports, code, uses, mounts, names."""
 
 from pai_runtime.engines.code import CodeEntry
 from pai_runtime.job.images import JobImage, JobImages
 from pai_runtime.job.ports import unnamed_port
 from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
-from pai_runtime.plan.asked import use_location
+from pai_runtime.plan.asked import asked_mounts, report_unknown_storage, use_location
 from pai_runtime.runs.provenance import with_plugins
 from pai_runtime.task.names import framework_name
 from pai_runtime.task.placeholders import show
@@ -17,8 +17,10 @@ __all__ = [
     "JobImage",
     "JobImages",
     "UseRecord",
+    "asked_mounts",
     "framework_name",
     "job_config",
+    "report_unknown_storage",
     "secret_in",
     "secret_texts",
     "secret_values",
