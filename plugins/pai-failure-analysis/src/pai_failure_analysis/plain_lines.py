@@ -37,7 +37,7 @@ _OF_LAUNCHERS = tuple(
         (b"\n#", rb"#\d+ \d+\.\d+ ?"),
     )
 )
-"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with a text of it."""
+"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with its text."""
 
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
@@ -60,8 +60,9 @@ _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
-"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern,
-what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count. The group is a name, if there is one.
+"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
+what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count.
+The group is a name, if there is one.
 """
 
 
