@@ -65,8 +65,15 @@ def main() -> None:
         for log in pool.map(lambda run: record(run[0], run[1], pythons[run[1]]), runs):
             print(log["name"], log["in"], log["exitCode"], flush=True)
             kept[log["name"], log["in"]] = log
-    order = [(way["name"], where) for way in ways for where in way.get("in", ["new"])]
-    logs = [kept[each] for each in order if each in kept]
+    logs = [
+        {
+            **kept[way["name"], where],
+            **{label: way[label] for label in ("cause", "transient") if label in way},
+        }
+        for way in ways
+        for where in way.get("in", ["new"])
+        if (way["name"], where) in kept
+    ]
     text = yaml.dump(logs, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
     (HERE / "logs.yaml").write_text(f"# Written by tools/record_failures.py.\n\n{text}")
 

@@ -78,7 +78,7 @@ _OF_RANK = re.compile(
 
 
 def end_of_a_rank(log: bytes, lines: bytes, exit_code: int | None) -> bytes:
-    """Return what that rank says in the plain lines of a log which says first why it ended; empty if none does.
+    """Return what the rank says in the plain lines of a log that says first why it ended; empty if none does.
 
     What other ranks printed after it is not what this rank did after its error: their lines are left empty.
     """

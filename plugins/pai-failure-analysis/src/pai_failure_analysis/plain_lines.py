@@ -43,7 +43,7 @@ _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
