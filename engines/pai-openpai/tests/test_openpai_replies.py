@@ -94,3 +94,14 @@ def test_an_expired_token_is_told_from_one_that_was_revoked() -> None:
         assert "revoked" in refused(profile, token)
         assert token.text not in refused(profile, token)
     assert "pai-runtime login --on lab" in refused(profile, Token("opaque", "/a/file"))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"extras": {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}, 1, {}]}},
+        {"prerequisites": [{"plugin": "com.microsoft.pai.runtimeplugin.ssh"}]},
+    ],
+)
+def test_the_plugins_of_a_job_are_found_wherever_they_are_used(config: dict[str, Any]) -> None:
+    assert next(Config(config).plugins()) == "ssh"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from pai_openpai.client.fields import mapping, mappings, moment, number, text
@@ -75,7 +76,8 @@ class Config:
 
     def plugins(self) -> Iterator[str]:
         """Yield the names of the plugins that it uses."""
-        for each in mappings(self.document, "extras", "com.microsoft.pai.runtimeplugin"):
+        in_extras = mappings(self.document, "extras", "com.microsoft.pai.runtimeplugin")
+        for each in chain(in_extras, mappings(self.document, "prerequisites")):
             yield text(each, "plugin").rpartition(".")[2]
 
 
