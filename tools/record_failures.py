@@ -2,7 +2,7 @@
 
 Not for every run of the tests: it needs root (a small disk is mounted) and environments with the packages.
 
-    ./dev python tools/record_failures.py old=/path/bin/python new=/path/bin/python torch=/path/bin/python [NAME…]
+    ./dev python tools/record_failures.py old=/a/bin/python new=/b/bin/python torch=/c/bin/python [NAME…]
 """
 
 import os
@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,17 @@ STATUS = {
 VERSION = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as lines."""
+
+
+def _represented(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represented)
+
+
 def main() -> None:
     pythons = dict(each.split("=", 1) for each in sys.argv[1:] if "=" in each)
     names = [each for each in sys.argv[1:] if "=" not in each]
@@ -54,8 +65,16 @@ def main() -> None:
         for log in pool.map(lambda run: record(run[0], run[1], pythons[run[1]]), runs):
             print(log["name"], log["in"], log["exitCode"], flush=True)
             kept[log["name"], log["in"]] = log
-    order = [(way["name"], where) for way in ways for where in way.get("in", ["new"])]
-    text = yaml.safe_dump([kept[each] for each in order if each in kept], sort_keys=False, allow_unicode=True)
+    logs = [
+        {
+            **kept[way["name"], where],
+            **{label: way[label] for label in ("cause", "transient") if label in way},
+        }
+        for way in ways
+        for where in way.get("in", ["new"])
+        if (way["name"], where) in kept
+    ]
+    text = yaml.dump(logs, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
     (HERE / "logs.yaml").write_text(f"# Written by tools/record_failures.py.\n\n{text}")
 
 
@@ -102,7 +121,7 @@ def _ended(
 ) -> subprocess.CompletedProcess[bytes]:
     """Return the end of a program that is not stopped by what it itself leaves behind."""
     commands = way.get("commands", "exec python train.py $1")
-    user = {"user": 65534, "group": 65534, "extra_groups": []} if "user" in way else {}
+    user: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if "user" in way else {}
     process = subprocess.Popen(
         ["bash", "-c", commands, "command", str(port)],
         cwd=folder,
@@ -125,7 +144,7 @@ def _ended(
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
     cut = len(lines) > FIRST_LINES + LAST_LINES
     for line in [*lines[:FIRST_LINES], *lines[-LAST_LINES:]] if cut else lines:
-        yield line.rstrip()[:COLUMNS]
+        yield line[:COLUMNS].rstrip()
 
 
 def _version(package: str, python: str) -> str:
@@ -139,7 +158,7 @@ def _version(package: str, python: str) -> str:
     else:
         asked = [program, "-V" if package == "ssh" else "--version"]
     said = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return next(iter(said.stdout.splitlines()), "")
+    return next(iter(said.stdout.splitlines()), "")[:40]
 
 
 @contextmanager
@@ -169,8 +188,9 @@ def _server(kind: str) -> Iterator[int]:
 def _with_own_certificate(listener: socket.socket) -> socket.socket:
     with tempfile.TemporaryDirectory() as name:
         key, certificate = f"{name}/key", f"{name}/certificate"
-        command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
-        subprocess.run([*command, "-keyout", key, "-out", certificate], capture_output=True, check=True)
+        made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        command = ["openssl", "req", *made, "-keyout", key, "-out", certificate]
+        subprocess.run(command, capture_output=True, check=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
     return context.wrap_socket(listener, server_side=True)
@@ -189,11 +209,12 @@ def _serve(listener: socket.socket, kind: str) -> None:
             if kind == "silent":
                 silent.append(client.dup())
                 continue
-            client.recv(65536)
-            if kind == "reset":
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            elif kind != "close":
-                client.sendall(_answer(kind))
+            with suppress(OSError):
+                client.recv(65536)
+                if kind == "reset":
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif kind != "close":
+                    client.sendall(_answer(kind))
 
 
 def _answer(kind: str) -> bytes:

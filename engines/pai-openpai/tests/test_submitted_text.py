@@ -183,13 +183,15 @@ def test_whatever_is_written_the_command_is_the_planned_one_and_no_secret_is_sho
     assert submission.public == yaml.safe_load(text.shown)
     assert submission.public["secrets"] == "******"
     assert submission.secrets == secrets
-    public = json.dumps(submission.public, ensure_ascii=False)
-    assert not [
-        each
-        for each in secrets.values()
-        if len(each.encode()) >= 4 and json.dumps(each, ensure_ascii=False)[1:-1] in public
-    ]
-    assert not [each for each in secrets.values() if len(each.encode()) >= 4 and each in repr(text)]
+    long = [each for each in secrets.values() if len(each.encode()) >= 4]
+    assert not [(each, text) for each in long for text in texts(submission.public) if each in text]
+    assert repr(text) == f"SubmittedText(shown={text.shown!r})"
+
+
+def texts(data: Any) -> list[str]:
+    if isinstance(data, dict):
+        return [text for key, each in data.items() for text in (key, *texts(each))]
+    return [text for each in data for text in texts(each)] if isinstance(data, list) else [str(data)]
 
 
 def test_secrets_keep_their_structure_and_are_texts() -> None:
@@ -199,6 +201,25 @@ def test_secrets_keep_their_structure_and_are_texts() -> None:
     assert submission.secrets == {"db": {"user": "a b", "keys": ["010", "0.10", ""]}, "2020-01-01": "later"}
     assert "later" not in text.shown
     assert submission.commands["worker"] == "echo <% $secrets.db.keys.1 %>"
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["1e5", "0x1", "1:30", "2020-01-01", "null", "yes", "~", "<<", "", "a\x85b", "a\u2028b", "\nsecrets:"],
+)
+def test_a_key_that_a_reader_might_take_for_something_else_is_in_quotes(key: str) -> None:
+    _, text, submission = submitted(job(extras={"own": {key: "x"}}, secrets={key: "a value"}))
+    assert f" {key}: " not in text.text
+    assert (submission.public["extras"]["own"], submission.secrets) == ({key: "x"}, {key: "a value"})
+
+
+@pytest.mark.parametrize(
+    "secret", ["\n", "\n\n", "a\nb\n\n", "\n a\nb", " a\nb", "a\nb \n", "a\nb\n", "a\n\nb"]
+)
+def test_a_secret_of_several_lines_is_read_as_it_is(secret: str) -> None:
+    _, text, submission = submitted(job(secrets={"key": secret}))
+    assert submission.secrets == {"key": secret}
+    assert not [line for line in text.text.splitlines() if line.startswith((".", "-")) and line[1:2] != " "]
 
 
 def test_a_job_without_secrets_has_no_section() -> None:
@@ -243,6 +264,18 @@ def test_a_literal_password_of_an_image_is_refused_and_a_secret_one_is_filled_in
     ]
     (own,) = sent(prerequisites=[image("<% $secrets.p %>")], **more)["prerequisites"]
     assert own["auth"] == {"username": "me", "password": "<% $secrets.p %>"}
+
+
+def test_an_image_that_is_no_text_once_its_references_are_resolved_is_refused() -> None:
+    own = {
+        "name": "own",
+        "type": "dockerimage",
+        "uri": "<% $parameters.n %>",
+        "auth": {"username": "<% $parameters.n %>"},
+    }
+    found = refused(prerequisites=[own], worker={"dockerImage": "own"}, parameters={"n": 1})
+    fields = ["prerequisites[1].uri", "prerequisites[1].auth.username"]
+    assert found == [("changed-by-openpai", field) for field in fields]
 
 
 @pytest.mark.parametrize(

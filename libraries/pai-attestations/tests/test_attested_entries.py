@@ -107,7 +107,7 @@ def test_a_plugin_is_allowed_by_who_built_it(machine: Machine, capsys: pytest.Ca
     assert not machine.site.imported
     kept = machine.kept / attestation.name
     assert json.loads(kept.read_text()) == json.loads(attestation.read_text())
-    assert (kept.stat().st_mode & 0o777, list(machine.kept.iterdir())) == (0o644, [kept])
+    assert list(machine.kept.iterdir()) == [kept]
 
 
 def test_an_entry_is_printed_too(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:

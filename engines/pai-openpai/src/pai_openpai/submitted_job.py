@@ -147,17 +147,24 @@ class _Submission:
             if image is None or role.docker_image is None:
                 continue
             auth = self._shown(_without_nulls(image.auth or {}), image.value)
-            if auth.get("password") and "$secrets" not in str(auth["password"]):
-                message = (
-                    "all users of the cluster can read this password; give it in the section secrets, and"
-                    " write <% $secrets.NAME %> here"
-                )
-                where = image.value.at(("auth", "password"))
-                self._problems.add(where.problem("secrets-shown", message))
-            uri = self._shown(image.uri, image.value)
-            fields = {"name": role.docker_image.text, "type": "dockerimage", "uri": uri}
-            made[role.docker_image.text] = {**fields, **({"auth": auth} if auth else {})}
+            fields = {"uri": self._shown(image.uri, image.value), **({"auth": auth} if auth else {})}
+            self._check_image(image.value, fields["uri"], auth)
+            name = role.docker_image.text
+            made[name] = {"name": name, "type": "dockerimage", **fields}
         yield from made.values()
+
+    def _check_image(self, image: Value, uri: Any, auth: Mapping[str, Any]) -> None:
+        for path, each in ((("uri",), uri), *((("auth", key), each) for key, each in auth.items())):
+            if not isinstance(each, str):
+                message = "expected text, found another type; write the value that is referred to in quotes"
+                self._problems.add(image.at(path).problem(_CODE, message))
+        password = auth.get("password")
+        if password and "$secrets" not in str(password):
+            message = (
+                "all users of the cluster can read this password; give it in the section secrets, and write"
+                " <% $secrets.NAME %> here"
+            )
+            self._problems.add(image.at(("auth", "password")).problem("secrets-shown", message))
 
     def _extras(self) -> dict[str, Any]:
         given = self._job.value.get("extras")
@@ -177,26 +184,23 @@ class _Submission:
         """Return the uses of plugins of ``extras``, in their order; equal ones of several roles are one."""
         job = self._job
         made: list[dict[str, Any]] = []
+        all_uses = [(role, use) for role in job.roles for use in job.uses[role].uses]
         for extra in job.extras:
-            uses = [
-                (role, use) for role in job.roles for use in job.uses[role].uses if use.value is extra.value
-            ]
-            of_extra: list[dict[str, Any]] = []
-            for role, use in uses:
+            alike: list[tuple[dict[str, Any], list[str]]] = []
+            for role, use in all_uses:
+                if use.value is not extra.value:
+                    continue
                 fields: dict[str, Any] = {"plugin": use.plugin.removeprefix(f"{PLUGIN_LIST}.")}
                 if use.parameters:
                     fields["parameters"] = self._shown(use.parameters, use.value)
                 if use.failure_policy != "fail":
                     fields["failurePolicy"] = use.failure_policy
-                same = next(
-                    (each for each in of_extra if {**each, "taskroles": 0} == {**fields, "taskroles": 0}),
-                    None,
-                )
-                if same:
-                    same["taskroles"].append(role)
+                roles = next((roles for known, roles in alike if known == fields), None)
+                if roles is None:
+                    alike.append((fields, [role]))
                 else:
-                    of_extra.append({**fields, "taskroles": [role]})
-            made += of_extra
+                    roles.append(role)
+            made += [{**fields, "taskroles": roles} for fields, roles in alike]
         return made
 
     def _storages(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ ends as that expression expects.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ _LINE: Final = r"(?:\A|(?<=[\n\r\u2028\u2029]))"
 """The start of a line in JavaScript, where ``^`` is used with the flag m."""
 _SERVERS_MASK: Final = re.compile(rf"{_LINE}secrets:[\s\S]*?{_LINE}(?=[A-Za-z0-9_])")
 """The server's own expression; it replaces the first match."""
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+"""A key that is no number or date to anybody; those that are words of YAML get quotes in any case."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,10 @@ def _as_shown(text: str) -> str:
 
 def _check_secrets(job: Job, document: Mapping[str, Any], problems: Problems) -> None:
     """Report values of secrets outside their section."""
-    for path, text in _texts(document):
+    texts = list(_texts(document))
+    if secret_in(job.secrets, "\0".join(text for _, text in texts)) is None:
+        return
+    for path, text in texts:
         if name := secret_in(job.secrets, text):
             message = (
                 f"contains the value of the secret '{name}', and all users of the cluster can read it here;"
@@ -94,7 +99,7 @@ def _check_secrets(job: Job, document: Mapping[str, Any], problems: Problems) ->
             problems.add(job.value.at(path).problem("secrets-shown", message))
 
 
-def _texts(data: Any, path: tuple[str | int, ...] = ()) -> Any:
+def _texts(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield all keys and texts with their paths."""
     if isinstance(data, dict):
         for key, each in data.items():
@@ -119,7 +124,7 @@ def _check_size(job: Job, text: str, problems: Problems) -> None:
 
 
 class _Key(str):
-    """A key of a mapping, which is written without quotes where that is possible."""
+    """A key of a mapping, which is written without quotes where all readers take it for text."""
 
     __slots__ = ()
 
@@ -131,12 +136,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
     def text(self, data: str) -> yaml.Node:
-        """Return a block for lines that each reader of YAML breaks alike, else text in quotes."""
-        is_block = "\n" in data and data.replace("\n", "").isprintable()
+        """Return a block for lines that each reader of YAML takes alike, else text in quotes."""
+        body = data.removesuffix("\n")
+        is_block = "\n" in body and body.strip() == body and body.replace("\n", "").isprintable()
         return self.represent_scalar("tag:yaml.org,2002:str", data, "|" if is_block else '"')
 
     def key(self, data: str) -> yaml.Node:
-        return self.represent_scalar("tag:yaml.org,2002:str", str(data))
+        style = None if _PLAIN_KEY.fullmatch(data) else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", str(data), style)
 
 
 _Dumper.add_representer(str, _Dumper.text)

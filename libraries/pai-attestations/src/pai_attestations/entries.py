@@ -145,9 +145,9 @@ def _keep(folder: Path, wheel: str, attestation: Attestation) -> None:
     """Write an attestation into a directory, atomically. Raises `NotVerified`."""
     try:
         folder.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            file.write(attestation.model_dump_json())
-            os.fchmod(file.fileno(), 0o644)
-        Path(file.name).replace(folder / f"{wheel}{_SUFFIXES[0]}")
+        with tempfile.TemporaryDirectory(dir=folder) as aside:
+            file = Path(aside, wheel)
+            file.write_text(attestation.model_dump_json(), "utf-8")
+            file.replace(folder / f"{wheel}{_SUFFIXES[0]}")
     except OSError as error:
         raise NotVerified(f"{folder}: {error.strerror}") from None

@@ -64,7 +64,7 @@ def verify(attestation: Attestation, by: Verifier, workflow: Workflow, name: str
         kind, payload = by.verify_dsse(attestation.to_bundle(), workflow.policy)
         claims, statement = attestation.certificate_claims, json.loads(payload)
     except Exception as error:  # noqa: BLE001 - the library raises whatever its parts do of what is malformed
-        raise NotVerified(_first_line(error)) from None
+        raise NotVerified(f"its attestation does not hold: {_first_line(error)}") from None
     if not workflow.is_in(claims):
         raise NotVerified(f"it is by {built_by(claims)}, not by {workflow.url}")
     if kind != _PAYLOAD or not isinstance(statement, dict) or statement.get("_type") != _STATEMENT:

@@ -71,6 +71,39 @@ def end_of_program(log: bytes, exit_code: int | None) -> int:
     return 0
 
 
+_OF_RANK = re.compile(
+    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+,\d+\]<std(?:out|err)>|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
+)
+"""What launchers put before a line to say whose it is: torchrun, Open MPI, Ray, srun."""
+
+
+def end_of_a_rank(log: bytes, lines: bytes, exit_code: int | None) -> bytes:
+    """Return what the rank says in the plain lines of a log that says first why it ended; empty if none does.
+
+    What other ranks printed after it is not what this rank did after its error: their lines are left empty.
+    """
+    start = log.find(b"\n", len(log) - MOST_BYTES) + 1 if len(log) > MOST_BYTES else 0
+    ranks: dict[bytes, list[int]] = {}
+    if not _OF_RANK.search(log, start):
+        return b""
+    above = log.count(b"\n", 0, start)
+    for number, line in enumerate(log[start:].split(b"\n"), above):
+        if found := _OF_RANK.match(line):
+            ranks.setdefault(found[1], []).append(number)
+    if len(ranks) == 1:
+        return b""
+    every = lines.split(b"\n")
+    said: list[int] = []
+    for numbers in ranks.values():
+        own = b"\n".join(every[number] for number in numbers)
+        at = end_of_program(own, exit_code)
+        begin = own.count(b"\n", 0, at)
+        if at and (not said or numbers[begin] < said[0]):
+            said = numbers[begin:]
+    kept = {*said}
+    return b"\n".join(line if number in kept else b"" for number, line in enumerate(every)) if kept else b""
+
+
 def _with_lines_of_errors(log: bytes, first: int, start: int) -> int:
     """Return the index, from `first`, of the first of the lines about errors that end at `start`."""
     while start > first:

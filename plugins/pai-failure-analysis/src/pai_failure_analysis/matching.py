@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.ending import KILLED, end_of_program, flush, without_ignored
+from pai_failure_analysis.ending import KILLED, end_of_a_rank, end_of_program, flush, without_ignored
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.mentions import first_error
@@ -122,6 +122,8 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
     """
     lines = flush(without_ignored(plain(log)))
     at = end_of_program(lines, exit_code)
+    if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
+        return of_rank, True
     return (log if at == 0 and lines == log else lines[at:]), at > 0 and exit_code not in KILLED
 
 

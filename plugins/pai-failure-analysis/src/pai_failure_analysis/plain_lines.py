@@ -37,13 +37,13 @@ _OF_LAUNCHERS = tuple(
         (b"\n#", rb"#\d+ \d+\.\d+ ?"),
     )
 )
-"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with a text of it."""
+"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with its text."""
 
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
@@ -60,8 +60,9 @@ _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
-"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern,
-what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count. The group is a name, if there is one.
+"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
+what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count.
+The group is a name, if there is one.
 """
 
 

@@ -67,7 +67,10 @@ class Api:
     @cached_property
     def user(self) -> str:
         """The name of the user on the cluster."""
-        return self._token.user or text(self.get("/tokens/check", what="check your token"), "username")
+        found = self._token.user or text(self.get("/tokens/check", what="check your token"), "username")
+        if not found:
+            raise not_openpai(self.profile)
+        return found
 
     def room(self) -> int:
         """Return how many requests may be made now for a run that is followed."""

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from pai_openpai.client.api import Api
 from pai_openpai.client.fields import mapping, mappings, number, text
@@ -43,7 +44,7 @@ def _check_version(api: Api) -> None:
 
 
 def _check_virtual_cluster(api: Api, job: Job, name: str, problems: Problems) -> bool:
-    user = mapping(api.get(f"/users/{api.user}", what="ask for your virtual clusters"))
+    user = mapping(api.get(f"/users/{quote(api.user, safe='')}", what="ask for your virtual clusters"))
     known = [str(each) for each in user.get("virtualCluster") or ()]
     if name in known:
         return True

@@ -8,8 +8,9 @@ from typing import Final
 
 from pai_openpai.client.api import Api
 from pai_openpai.client.cluster_checks import check_cluster
-from pai_openpai.client.fields import mappings
+from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.job_view import listed_run
+from pai_openpai.client.names import split_name
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
@@ -81,8 +82,10 @@ class OpenpaiCluster(Engine):
         """Return the newest runs of the user, newest first."""
         if time.monotonic() >= self._listed + _LIST_EVERY:
             found = self.api.get("/jobs", what="list your jobs", username=self.api.user, limit=_MOST_RUNS)
-            names = [(str(each.get("name")), listed_run(each)) for each in mappings(found)]
-            self._runs = [(self.open_run(name), run) for name, run in names]
+            named = ((text(each, "name"), each) for each in mappings(found))
+            self._runs = [
+                (self.open_run(name), listed_run(each)) for name, each in named if split_name(name, "own")
+            ]
             self._listed = time.monotonic()
         return self._runs
 

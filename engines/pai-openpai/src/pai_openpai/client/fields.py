@@ -17,9 +17,9 @@ def mappings(document: Any, *path: str) -> Iterator[Mapping[str, Any]]:
     yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
-def text(document: Mapping[str, Any], key: str) -> str:
-    """Return a text; empty if there is none."""
-    found = document.get(key)
+def text(document: Any, key: str) -> str:
+    """Return a text of an object; empty if there is none."""
+    found = mapping(document).get(key)
     return found if isinstance(found, str) else ""
 
 

@@ -1,8 +1,10 @@
 """A job as the cluster shows it: its detail and its configuration, read as a run with its tasks."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from pai_openpai.client.fields import mapping, mappings, moment, number, text
@@ -26,10 +28,11 @@ _STATES: Final[Mapping[str, TaskStatus]] = {
     "FAILED": "failed",
     "STOPPED": "stopped",
 }
+_ROLE: Final = re.compile(r"[\w-]{1,255}", re.ASCII)
 _CODES: Final = range(256)
 _OTHERWISE: Final = "PAIRuntimeExitAbnormally"
 """The phrase for codes that the cluster's exit spec does not list; it blames the platform."""
-_MOST_TASKS: Final = 100_000
+_MOST_TASKS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,18 @@ class Config:
 
     def roles(self) -> Mapping[str, str]:
         """Return the task roles as they are written, by their converted names."""
-        return {framework_name(role): role for role in mapping(self.document, "taskRoles")}
+        return {framework_name(role): role for role in self._written()}
 
     def tasks(self) -> Iterator[TaskName]:
         """Yield the names of all tasks."""
         left = _MOST_TASKS
-        for role, each in mapping(self.document, "taskRoles").items():
-            count = min(number(each, "instances") or 0, left) if isinstance(each, dict) else 0
+        for role in self._written():
+            count = max(0, min(number(mapping(self.document, "taskRoles", role), "instances") or 0, left))
             left -= count
             yield from ((role, index) for index in range(count))
+
+    def _written(self) -> Iterator[str]:
+        yield from filter(_ROLE.fullmatch, mapping(self.document, "taskRoles"))
 
     def fails_at_first(self, role: str) -> bool:
         """Return whether the first task of a role that fails decides the job."""
@@ -70,7 +76,8 @@ class Config:
 
     def plugins(self) -> Iterator[str]:
         """Yield the names of the plugins that it uses."""
-        for each in mappings(self.document, "extras", "com.microsoft.pai.runtimeplugin"):
+        in_extras = mappings(self.document, "extras", "com.microsoft.pai.runtimeplugin")
+        for each in chain(in_extras, mappings(self.document, "prerequisites")):
             yield text(each, "plugin").rpartition(".")[2]
 
 
@@ -90,7 +97,7 @@ class JobView:
     def attempt(self, task: str) -> Attempt | None:
         """Return the last attempt of a task; None before there is one."""
         row = self.rows.get(task)
-        return None if row is None else Attempt(self.job_attempt, number(row, "attemptId") or 0)
+        return None if row is None else Attempt(self.job_attempt, _own_attempt(row))
 
 
 def listed_run(document: Mapping[str, Any]) -> Run:
@@ -101,7 +108,7 @@ def listed_run(document: Mapping[str, Any]) -> Run:
 def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, str]) -> JobView:
     """Return a job by its detail; `reasons` are those for which tasks wait, by name."""
     status, rows = mapping(detail, "jobStatus"), dict(_rows(detail, config))
-    job_attempt = number(status, "attemptId") or 0
+    job_attempt = max(0, number(status, "attemptId") or 0)
     names = [f"{role}/{index}" for role, index in config.tasks()] or list(rows)
     tasks = [_task(name, rows.get(name, {}), job_attempt, reasons) for name in names]
     if is_over(status):
@@ -112,7 +119,7 @@ def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, st
         why = (
             "" if failed else explained(mapping(status, "appExitSpec")) or text(status, "appExitDiagnostics")
         )
-        run = replace(run, failed_task=failed, note=server_text(why, MOST_SAID))
+        run = replace(run, failed_task=failed, note=_said(why))
     return JobView(run, job_attempt, rows)
 
 
@@ -130,17 +137,17 @@ def _run(status: Mapping[str, Any], name: str, tasks: tuple[RunTask, ...]) -> Ru
     over, state = is_over(status), text(status, "state")
     started = moment(status, "submissionTime") or moment(status, "createdTime") or 0.0
     return Run(
-        job=job_of(name),
+        job=printable(job_of(name)),
         engine=ENGINE,
         file="",
         started=started,
-        retries=number(status, "retries") or 0,
+        retries=max(0, number(status, "retries") or 0),
         tasks=tasks,
         ended=(moment(status, "completedTime") or started) if over else None,
         outcome=_OUTCOMES.get(state, "failed") if over else None,
         stopping=text(status, "executionType") == "STOP" and not over,
-        queued=state == "WAITING",
-        user=text(status, "username"),
+        queued=state == "WAITING" or text(status, "subState") == "AttemptCompleted",  # between attempts
+        user=printable(text(status, "username")),
     )
 
 
@@ -149,8 +156,13 @@ def _rows(detail: Mapping[str, Any], config: Config) -> Iterator[tuple[str, Mapp
     written = config.roles()
     for role in mapping(detail, "taskRoles"):
         for row in mappings(detail, "taskRoles", role, "taskStatuses"):
-            if (index := number(row, "taskIndex")) is not None:
-                yield f"{written.get(role, role)}/{index}", row
+            index, name = number(row, "taskIndex"), written.get(role, role)
+            if index in range(_MOST_TASKS) and _ROLE.fullmatch(name):
+                yield f"{name}/{index}", row
+
+
+def _own_attempt(row: Mapping[str, Any]) -> int:
+    return max(0, number(row, "attemptId") or 0)
 
 
 def _task(name: str, row: Mapping[str, Any], job_attempt: int, reasons: Mapping[str, str]) -> RunTask:
@@ -167,11 +179,11 @@ def _task(name: str, row: Mapping[str, Any], job_attempt: int, reasons: Mapping[
         index=int(index),
         state=state,
         exit_code=code if code in _CODES and state in ("succeeded", "failed") else None,
-        retries=job_attempt + (number(row, "attemptId") or 0),
+        retries=job_attempt + _own_attempt(row),
         started=moment(row, "currentAttemptLaunchedTime"),
         ended=moment(row, "completedTime"),
         node=printable(text(row, "containerNodeName")),
-        note=server_text(note, MOST_SAID),
+        note=_said(note),
     )
 
 
@@ -184,3 +196,7 @@ def _failed_task(status: Mapping[str, Any], config: Config, run: Run) -> str | N
     if f"{role}/{index}" in (task.name for task in failed) and config.fails_at_first(role):
         return f"{role}/{index}"
     return min(failed, key=lambda task: task.ended or run.started).name if failed else None
+
+
+def _said(text: str) -> str:
+    return printable(server_text(text, MOST_SAID))

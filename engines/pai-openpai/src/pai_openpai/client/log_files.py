@@ -19,11 +19,12 @@ from pai_openpai.client.job_view import Attempt
 MOST_A_TIME: Final = 1 << 20
 _VALID: Final = 90.0
 """Seconds for which a list is used; its URIs are valid for 120."""
+_WAIT: Final = 0.5
 LEFT: Final = 10
 """Requests a minute that are left for looking at the job itself."""
-_SUSPICIOUS: Final = 1 << 20
-"""Bytes that a log grows between two looks from which on a rotation may have been missed."""
-_RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_LATE: Final = 10.0
+"""Seconds between two looks from which on so much may have been written that a rotation does not show."""
+_RANGE: Final = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18})")
 
 
 class NoLog(Exception):
@@ -45,7 +46,7 @@ class Part(NamedTuple):
 class LogFiles:
     """The files of an attempt of a task; all methods raise OSError and `NoLog`.
 
-    `role` is the converted name. If the files are `followed`, they raise `NotNow`, too.
+    `role` is the converted name. If the files are `followed`, they raise `NotNow` where others wait.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class LogFiles:
     def names(self) -> Mapping[str, str]:
         """Return the URIs of the files by name."""
         if time.monotonic() >= self._listed + _VALID:
-            if self._followed and self._api.room() <= LEFT:
-                raise NotNow
+            while self._api.room() <= LEFT:
+                if self._followed:
+                    raise NotNow
+                time.sleep(_WAIT)
             try:
                 found = self._api.once(self._path, what=f"read the log of {self._task}")
             except ApiError as error:
@@ -92,9 +95,9 @@ class LogFiles:
         tag = str(answer.headers["ETag"] or "")
         found = _RANGE.fullmatch(str(answer.headers["Content-Range"] or ""))
         if answer.status == HTTPStatus.PARTIAL_CONTENT and found and found[1] and int(found[1]) == first:
-            return Part(answer.body[:most], int(found[3]), tag)
+            return Part(answer.body[:most], int(found[2]), tag)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and found:
-            return Part(b"", int(found[3]), tag)
+            return Part(b"", int(found[2]), tag)
         if answer.status == HTTPStatus.OK:  # an empty file has no ranges
             return Part(answer.body[first:][:most], len(answer.body), tag)
         raise OSError(errno.EAGAIN, f"its node answers {answer.status}", self._task)
@@ -134,6 +137,7 @@ class GrowingFile:
         self._is_in_old = False
         self._offset = 0
         self._size = 0
+        self._looked = time.monotonic()
         self.is_lost = False
         """Whether something was rotated away before it was read."""
 
@@ -148,8 +152,10 @@ class GrowingFile:
         if part is None:
             return b""
         is_shorter = part.size < self._size
-        if is_shorter or part.size > self._size + _SUSPICIOUS:
-            tag = self._files.tag(self._old, is_new=is_shorter)
+        now, before = time.monotonic(), self._looked
+        self._looked = now
+        if is_shorter or now > before + _LATE:
+            tag = self._files.tag(self._old, is_new=True)
             if tag != self._tag_of_old:
                 self._tag_of_old, self._is_in_old, self._size = tag, True, 0
                 return self.read()

@@ -17,7 +17,7 @@ from pai_openpai.client.loopback import Loopback
 from pai_openpai.client.profile import OpenpaiProfile, read_profile
 from pai_openpai.client.token import VARIABLE, Token, keep_token
 from pai_runtime.engine.documents import find_profile
-from pai_runtime.engine.messages import hide
+from pai_runtime.engine.messages import hide, printable
 from pai_runtime.plugin import Output, UserError
 
 _WAIT: Final = 300.0
@@ -57,7 +57,11 @@ def main(args: argparse.Namespace, output: Output) -> int:
         path = keep_token(profile, user, kept)
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}; for scripts, {VARIABLE} does as well") from None
-    output.report(f"{profile.name}: logged in as {user}; the token is in {path} until it is revoked")
+    if os.environ.get(VARIABLE):
+        output.report(f"note: while {VARIABLE} is set, it goes before this token")
+    output.report(
+        f"{profile.name}: logged in as {printable(user)}; the token is in {path} until it is revoked"
+    )
     return 0
 
 

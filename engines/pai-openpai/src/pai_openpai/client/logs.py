@@ -57,8 +57,9 @@ class Logs:
 
     def close(self) -> None:
         """Read nothing more in threads."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, read: Callable[[], bytes]) -> "Future[bytes]":
         """Begin to read in a thread."""

@@ -15,6 +15,8 @@ LEFT: Final = 0
 
 _MORE: Final = 1.5
 _AWAY: Final = 60.0
+_LONGEST_AWAY: Final = 600.0
+"""Seconds that a server may ask to wait."""
 
 
 class Polled:
@@ -49,7 +51,7 @@ class Polled:
             if self._known is None or not error.may_pass:
                 raise
             self.failures += 1
-            self._next = now + (error.pause or min(self._pause * 2**self.failures, _AWAY))
+            self._next = now + min(error.pause or min(self._pause * 2**self.failures, _AWAY), _LONGEST_AWAY)
             return
         self.failures = 0
         if new is not None:

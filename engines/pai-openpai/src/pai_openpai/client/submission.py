@@ -7,7 +7,7 @@ job was stored. So each submission has a number of its own in the job, by which 
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -47,8 +47,9 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
         user = api.user
         for _ in range(_TRIES):
             name = new_name(job)
-            if _is_submitted(api, user, name, written(name, number), number):
-                _check_secrets(api, user, name, hidden)
+            config = _submitted(api, user, name, written(name, number), number)
+            if _number(config) == number:
+                _check_secrets(api, user, name, config, hidden)
                 return name
     except ApiError as error:
         raise CannotRun(str(error)) from None
@@ -57,8 +58,11 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
     )
 
 
-def _is_submitted(api: Api, user: str, name: str, body: str, number: str) -> bool:
-    """Submit a job; return False if the name is another job's. Raises `ApiError` if there is none of it."""
+def _submitted(api: Api, user: str, name: str, body: str, number: str) -> Mapping[str, Any]:
+    """Submit a job, and return what everybody can read of the job of this name, which may be another's.
+
+    Raises `ApiError` if there is none of it, else `MayBeLeft`.
+    """
     failure: ApiError | None = None
     try:
         _post(api, body)
@@ -70,7 +74,7 @@ def _is_submitted(api: Api, user: str, name: str, body: str, number: str) -> boo
         failure = error
     found = _found(api, user, name, number, failure)
     if found is not None:
-        return found == number
+        return found
     if failure is not None and failure.status not in _UNKNOWN:
         raise failure
     why = failure or f"{api.profile.name}: the cluster has taken the job, and does not have it"
@@ -90,17 +94,17 @@ def _post(api: Api, body: str) -> None:
 
 def _is_refused(error: ApiError) -> bool:
     """Return whether a request has had, and will have, no effect."""
-    return error.status in range(400, 500) and error.status != HTTPStatus.REQUEST_TIMEOUT
+    return error.status in range(300, 500) and error.status != HTTPStatus.REQUEST_TIMEOUT
 
 
-def _found(api: Api, user: str, name: str, number: str, why: ApiError | None) -> str | None:
-    """Return the number of the submission by which a job is there; None if there is no job after a while.
+def _found(api: Api, user: str, name: str, number: str, why: ApiError | None) -> Mapping[str, Any] | None:
+    """Return what everybody can read of a job; None if there is no such job, after a while if one may come.
 
     Raises `MayBeLeft` if nobody knows.
     """
     deadline = Deadline(LATE if why is None or why.status in _UNKNOWN else 0)
     try:
-        while (found := _submission(api, user, name)) is None:
+        while (found := _config(api, user, name)) is None:
             if not deadline.wait(PAUSE):
                 return None
     except KeyboardInterrupt:
@@ -110,12 +114,6 @@ def _found(api: Api, user: str, name: str, number: str, why: ApiError | None) ->
     return found
 
 
-def _submission(api: Api, user: str, name: str) -> str | None:
-    """Return the number of the submission of a job; None if there is no job of this name."""
-    config = _config(api, user, name)
-    return None if config is None else text(mapping(config, "extras"), SUBMISSION)
-
-
 def _config(api: Api, user: str, name: str) -> Mapping[str, Any] | None:
     try:
         found = api.get(job_path(user, name, "config"), what=f"read the configuration of {name}")
@@ -123,14 +121,19 @@ def _config(api: Api, user: str, name: str) -> Mapping[str, Any] | None:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
-    return found if isinstance(found, dict) else {}
+    return mapping(found)
+
+
+def _number(config: Mapping[str, Any]) -> str:
+    """Return the number of the submission of a job."""
+    return text(mapping(config, "extras"), SUBMISSION)
 
 
 def _interrupted(api: Api, user: str, name: str, number: str) -> KeyboardInterrupt | MayBeLeft:
     """Return what to raise after Ctrl-C: the job is looked for, and stopped if it was submitted."""
     try:
         found = _found(api, user, name, number, None)
-        if found == number:
+        if found is not None and _number(found) == number:
             stop_job(api, user, name)
             kept = f"interrupted; {name} was submitted and is stopped; OpenPAI keeps it in its list"
             return MayBeLeft(kept, interrupted=True)
@@ -146,21 +149,28 @@ def _left(api: Api, name: str) -> str:
     return f"{name} may have been submitted; to stop it: {stop}"
 
 
-def _check_secrets(api: Api, user: str, name: str, hidden: Collection[str]) -> None:
+def _check_secrets(
+    api: Api, user: str, name: str, config: Mapping[str, Any], hidden: Collection[str]
+) -> None:
     """Stop a job of which everybody can read a secret. Raises `MayBeLeft`."""
-    shown = set(_texts(_config(api, user, name)))
-    if any(len(value) >= _SHORTEST_SECRET and any(value in each for each in shown) for value in hidden):
+    shown = "\0".join(_texts(config))
+    if not any(len(value) >= _SHORTEST_SECRET and value in shown for value in hidden):
+        return
+    what = f"{api.profile.name}: the cluster shows a secret of {name} to all its users: replace that secret"
+    try:
         stop_job(api, user, name)
-        raise MayBeLeft(
-            f"{api.profile.name}: the cluster shows a secret of {name} to all its users; the job is stopped:"
-            " change that secret wherever it is used",
-            interrupted=False,
-        )
+    except ClusterError as error:
+        raise MayBeLeft(f"{what}; the job is not stopped: {error}", interrupted=False) from None
+    raise MayBeLeft(f"{what}; the job is stopped", interrupted=False)
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        return [text for key, each in value.items() for text in (str(key), *_texts(each))]
-    if isinstance(value, list):
-        return [text for each in value for text in _texts(each)]
-    return [str(value)]
+        for key, each in value.items():
+            yield str(key)
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    else:
+        yield str(value)

@@ -20,7 +20,7 @@ def known_variables(config: Config, view: JobView, task: RunTask, user: str, nam
         **dict(_own(view.rows.get(task.name, {}))),
         **dict(_peers(view)),
     }
-    why = f"all but the variables of {task.name} that follow from its job: OpenPAI reads no files of tasks"
+    why = "only variables that follow from the job are known: OpenPAI reads no files of tasks"
     return TaskVariables({key: {"source": "platform", "value": value} for key, value in known.items()}, why)
 
 
