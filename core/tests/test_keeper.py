@@ -18,7 +18,7 @@ _WAITS = "until [ -e seen ]; do sleep 0.02; done; "
 def _run(
     folder: Path, command: str, program: str = _SEES, script: str = "true", silent: float = 0.2
 ) -> TaskRun:
-    service = Service("watch", script, when_silent=silent, ancestor=("-c", program), restart="never")
+    service = Service("watch", script, when_silent=silent, ancestor=("-c", program))
     return run_task(replace(plan(folder, command), services=(PlannedService(0, service),)))
 
 

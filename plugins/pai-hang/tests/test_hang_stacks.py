@@ -3,12 +3,13 @@
 import ctypes
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,8 @@ int cudaStreamSynchronize(unsigned long turns) {
 """
 
 
+TRACED = "trace=clone,clone3,fork,vfork,ptrace,process_vm_readv"
+"""What `strace` is to show: who starts whom, and who reads whose memory."""
 SO_ATTACH_FILTER = 26
 
 
@@ -247,6 +250,38 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
     assert sum(line.endswith("in read_shard (<string>:5)") for line in told) == 2
     odd = [line.partition("note of worker/0, worker/1, but not of worker/2 (")[2] for line in told]
     assert sum("in read of " in line for line in odd) == 2
+
+
+@pytest.mark.needs("strace")
+def test_only_an_ancestor_of_a_process_traces_it_as_yama_wants_it(tmp_path: Path) -> None:
+    stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    write_job(tmp_path, {**running(stops), "extras": {"hang": {"after": "4s"}}})
+    run, calls = tmp_path / "run", tmp_path / "calls"
+    trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", calls, "-e", TRACED, "setpriv", "--no-new-privs"]
+    argv = [*trace, PROGRAM, "run", tmp_path / "job.yaml", "--plain", "--isolation", "none", "--out", run]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        try:
+            state = run / "worker" / "0" / "state.json"
+            until(lambda: state.is_file() and json.loads(state.read_text())["notes"])
+        finally:
+            cli("stop", run)  # strace passes no signal on
+    parents: dict[str, str] = {}
+    readers: set[str] = set()
+    for line in calls.read_text().splitlines():
+        if made := re.match(r"(\d+) +(?:<\.\.\. )?(?:v?fork|clone3?)\b.* = (\d+)$", line):
+            parents[made[2]] = made[1]
+        elif read := re.match(r"(\d+) +(?:process_vm_readv\(|ptrace\(PTRACE_\w+, )(\d+)", line):
+            readers.add(read[1])
+            assert read[1] in _ancestors(read[2], parents), line
+    assert len(readers) == 1
+    assert exit_record(run / "worker" / "0")["notes"] == [
+        "seems to hang: it is stopped by a signal in <module> (<string>:1)"
+    ]
+
+
+def _ancestors(pid: str, parents: Mapping[str, str]) -> Iterator[str]:
+    while pid := parents.get(pid, ""):
+        yield pid
 
 
 def _lines_about_hangs(seen: Path) -> list[str]:

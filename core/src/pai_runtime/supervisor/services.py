@@ -191,11 +191,12 @@ class Services:
         task = self._task
 
         def ended(status: ExitStatus) -> None:
-            task.journal.add("serviceEnded", service=service.name, exitCode=status.code, signal=status.signal)
-            task.say(
-                f"[WARNING] service '{service.name}' ended with exit code {status.code}; it is restarted"
-            )
-            self._start(service, use, environment)
+            code, again = status.code, _is_restarted(service, status)
+            task.journal.add("serviceEnded", service=service.name, exitCode=code, signal=status.signal)
+            then = "it is restarted beside the command" if again else "it is not restarted"
+            task.say(f"[WARNING] service '{service.name}' ended with exit code {code}; {then}")
+            if again:
+                self._start(service, use, environment)
 
         argv = [environment["PAI_RUNTIME_PYTHON"], *service.ancestor]
         return Keeper(Program(argv, environment, None), self._output(service, use)[1], ended)
