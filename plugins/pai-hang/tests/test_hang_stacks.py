@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from pai_hang.processes import (
 )
 from pai_hang.stacks import take
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.plan import PlannedService, Service
 from pai_runtime.task.state import read_state
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
+from tests.task_harness import plan, run_task
 
 pytestmark = [
     pytest.mark.needs("tracing siblings"),
@@ -253,18 +256,25 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
 
 
 @pytest.mark.needs("strace")
-def test_only_an_ancestor_of_a_process_traces_it_as_yama_wants_it(tmp_path: Path) -> None:
-    stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
-    write_job(tmp_path, {**running(stops), "extras": {"hang": {"after": "4s"}}})
-    run, calls = tmp_path / "run", tmp_path / "calls"
-    trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", calls, "-e", TRACED, "setpriv", "--no-new-privs"]
-    argv = [*trace, PROGRAM, "run", tmp_path / "job.yaml", "--plain", "--isolation", "none", "--out", run]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-        try:
-            state = run / "worker" / "0" / "state.json"
-            until(lambda: state.is_file() and json.loads(state.read_text())["notes"])
-        finally:
-            cli("stop", run)  # strace passes no signal on
+def test_where_yama_rules_only_an_ancestor_of_a_process_reads_its_stack(tmp_path: Path) -> None:
+    run = ("-I", "-m", "pai_hang.watch", "4", "2", "fail")
+    watch = PlannedService(0, Service("hang", "exit 1", when_silent=2, ancestor=run))
+    stops = f"exec {shlex.quote(sys.executable)} -c 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)'"
+    calls = tmp_path / "calls"
+    trace = [
+        "strace",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "-o",
+        str(calls),
+        "-e",
+        TRACED,
+        "setpriv",
+        "--no-new-privs",
+    ]
+    task = replace(plan(tmp_path / "task", stops), services=(watch,))
+    ended = run_task(task, module="tests.yama_supervisor", wrap=trace)
     parents: dict[str, str] = {}
     readers: set[str] = set()
     for line in calls.read_text().splitlines():
@@ -274,9 +284,9 @@ def test_only_an_ancestor_of_a_process_traces_it_as_yama_wants_it(tmp_path: Path
             readers.add(read[1])
             assert read[1] in _ancestors(read[2], parents), line
     assert len(readers) == 1
-    assert exit_record(run / "worker" / "0")["notes"] == [
-        "seems to hang: it is stopped by a signal in <module> (<string>:1)"
-    ]
+    (note,) = ended.record["notes"]
+    assert note.startswith("seems to hang: it is stopped by a signal in ")
+    assert note.endswith("(<string>:1)")
 
 
 def _ancestors(pid: str, parents: Mapping[str, str]) -> Iterator[str]:
