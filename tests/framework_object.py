@@ -23,10 +23,13 @@ def hashed(start: int = 15000, end: int = 40000, **counts: int) -> dict[str, Any
     return {"schedulePortStart": start, "schedulePortEnd": end, "ports": ports}
 
 
-def task_role(name: str, number: int, ports: Mapping[str, Any]) -> dict[str, Any]:
+def task_role(
+    name: str, number: int, ports: Mapping[str, Any], volumes: Sequence[str] = ("pai-vol", "host-log")
+) -> dict[str, Any]:
     """A task role of the specification, by its converted name."""
     metadata = {"annotations": {ANNOTATION: json.dumps(ports)}, "creationTimestamp": None}
-    pod = {"metadata": metadata, "spec": {"hostNetwork": True, "restartPolicy": "Never"}}
+    spec = {"hostNetwork": True, "restartPolicy": "Never", "volumes": [{"name": each} for each in volumes]}
+    pod = {"metadata": metadata, "spec": spec}
     policy = {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}
     return {
         "name": name,

@@ -35,6 +35,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "bash-static": "bash-static",
     "binutils": "readelf",
     "busybox-static": "busybox",
+    "charliecloud": "ch-run",
     "chromium": "chromium",
     "chromium-driver": "chromedriver",
     "curl": "curl",

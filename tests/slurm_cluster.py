@@ -15,9 +15,13 @@ from typing import Final
 NEEDS: Final = ("munge", "slurm-client", "slurmctld", "slurmd", "util-linux")
 """The Debian packages of it, as `needs` has them."""
 
+_PARTITION: Final = "PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00 DefaultTime=10"
 _WITHIN: Final = 60.0
 _AGAIN: Final = 0.05
 _ENVIRONMENT: Final = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+LIMITS_MEMORY: Final = ("ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup")
+"""Lines of its configuration by which steps are in cgroups that limit their memory, for root only."""
+
 # GPUs are named only, never opened: no cgroup is made of them.
 _GPUS: Final = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
 
@@ -30,6 +34,7 @@ class SlurmCluster:
         self.config = folder / "slurm.conf"
         self.config.write_text(_config(folder, nodes, cpus, more))
         (folder / "gres.conf").write_text(_GPUS)
+        (folder / "cgroup.conf").write_text("CgroupPlugin=autodetect\nConstrainRAMSpace=yes\n")
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
@@ -100,6 +105,7 @@ def _munge(folder: Path) -> Sequence[str]:
 
 def _config(folder: Path, nodes: int, cpus: int, more: Sequence[str]) -> str:
     controller, *ports = _free_ports(nodes + 1)
+    replaced = {line.partition("=")[0] for line in more} - {"NodeName", "PartitionName"}
     lines = [
         "ClusterName=tests",
         "SlurmctldHost=localhost(127.0.0.1)",
@@ -126,10 +132,9 @@ def _config(folder: Path, nodes: int, cpus: int, more: Sequence[str]) -> str:
             f" CPUs={cpus} RealMemory=8000 Gres=gpu:2"
             for number, port in enumerate(ports, 1)
         ),
-        *more,
-        "PartitionName=main Nodes=ALL Default=YES MaxTime=1:00:00 DefaultTime=10",
     ]
-    return "\n".join([*lines, ""])
+    kept = [line for line in lines if line.partition("=")[0] not in replaced]
+    return "\n".join([*kept, *more, _PARTITION, ""])
 
 
 def _free_ports(count: int) -> list[int]:

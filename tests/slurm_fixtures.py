@@ -1,7 +1,9 @@
 """A cluster for the tests of the engine for Slurm, and a user with a profile of it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +27,13 @@ def slurm_runs(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     config = tmp_path / "config"
     (config / "pai-runtime").mkdir(parents=True)
     runs = tmp_path / "runs"
-    (config / "pai-runtime" / "engines.yaml").write_text(
-        f"enginesVersion: 1\nengines:\n  lab: {{engine: slurm, runs: '{runs}', partition: main}}\n"
-    )
+    write_profile(config, runs=str(runs), partition="main")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return runs
+
+
+def write_profile(config: Path, **fields: Any) -> None:
+    """Write the profile ``lab`` of a cluster of Slurm into a directory of configuration."""
+    document = {"enginesVersion": 1, "engines": {"lab": {"engine": "slurm", **fields}}}
+    (config / "pai-runtime" / "engines.yaml").write_text(json.dumps(document))

@@ -16,6 +16,7 @@ import pytest
 
 from tests.local_server import LocalServer
 from tests.plugin_factory import UV
+from tests.sigstore_instance import WORKFLOW, SigstoreInstance
 from tests.support import ROOT, cli, exit_record, job, made_once, write_job
 
 ID, DISTRIBUTION = "com.example.tracker", "pai-tracker"
@@ -121,6 +122,41 @@ def test_a_plugin_from_an_index_is_allowed_used_upgraded_and_refused(cluster: Cl
     code.write_text(code.read_text() + "# another byte\n")
     changed, _ = cluster.run_job("changed", "true")
     assert (changed.returncode, "allows only the digest" in changed.stderr) == (2, True)
+
+
+def test_a_plugin_is_allowed_by_who_built_it_and_upgraded_from_there_only(cluster: Cluster) -> None:
+    sigstore, wheels = SigstoreInstance(), cluster.folder / "wheels"
+    shutil.copytree(cluster.source.parents[1] / "files", wheels)
+
+    def attest(version: str, workflow: str = WORKFLOW) -> None:
+        wheel = wheels / f"pai_tracker-{version}-py3-none-any.whl"
+        attestation = sigstore.attest(wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest(), workflow)
+        bundle = {"publisher": {"kind": "GitHub", "repository": "a/b", "workflow": "c.yml"}}
+        provenance = {"version": 1, "attestation_bundles": [{**bundle, "attestations": [attestation]}]}
+        wheel.with_name(f"{wheel.name}.provenance").write_text(json.dumps(provenance))
+
+    def verify(*args: str) -> subprocess.CompletedProcess[str]:
+        root = sigstore.write_trusted_root(cluster.folder / "trusted_root.json")
+        given = ("--write", cluster.policy, "--wheels", wheels, "--trusted-root", root)
+        return cluster.run("plugins", "verify", *args, *given)
+
+    cluster.install("1.0")
+    attest("1.0", WORKFLOW.replace("example", "mallory"))
+    assert verify(ID, "--built-by", WORKFLOW).returncode == 1
+    assert not cluster.policy.exists()
+    attest("1.0")
+    assert verify(ID, "--built-by", WORKFLOW).returncode == 0
+    used, _ = cluster.run_job("used", "true")
+    assert used.returncode == 0, used.stderr
+
+    cluster.install("1.1")
+    attest("1.1")
+    assert cluster.run("plugins", "freeze", "--update", cluster.policy).returncode == 1
+    upgraded, _ = cluster.run_job("upgraded", "true")
+    assert (upgraded.returncode, "allows only ==1.0" in upgraded.stderr) == (2, True)
+    assert verify().returncode == 0
+    used, _ = cluster.run_job("used again", "true")
+    assert used.returncode == 0, used.stderr
 
 
 def test_what_only_its_service_knows_explains_a_failure(cluster: Cluster) -> None:

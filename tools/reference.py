@@ -26,6 +26,7 @@ from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
 from pai_kubernetes.cluster import KubernetesCluster
+from pai_openpai.client.engine import OpenpaiCluster
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.cli.plugin_commands import add_plugin_command
 from pai_runtime.document.problems import Problems
@@ -75,6 +76,7 @@ ENGINES: Final[Mapping[str, type[Engine]]] = {
     "this machine": LocalEngine,
     "containers": ContainerEngine,
     "Kubernetes": KubernetesCluster,
+    "OpenPAI": OpenpaiCluster,
     "Slurm": SlurmCluster,
     "an allocation of Slurm": AllocationEngine,
 }
@@ -109,6 +111,11 @@ DOCUMENTS: Final = {
         "pai_kubernetes",
         "profile.schema.json",
         "What `engines.yaml` says of one cluster whose `engine` is `kubernetes`: YAML.",
+    ),
+    "Engine profile of OpenPAI": (
+        "pai_openpai",
+        "profile.schema.json",
+        "What `engines.yaml` says of one cluster whose `engine` is `openpai`: YAML.",
     ),
     "Engine profile of Slurm": (
         "pai_slurm",

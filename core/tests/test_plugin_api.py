@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pai_pod import engine as pods
 from pai_runtime import engine, plugin
-from pai_runtime.command import arguments, output, runs, schemas
+from pai_runtime.command import arguments, output, policies, runs, schemas
 from pai_runtime.command import jobs as command_jobs
 from pai_runtime.engine import documents, jobs, keeping, messages, records
 from pai_runtime.plugin import (
@@ -44,6 +44,7 @@ SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "
         records,
         arguments,
         command_jobs,
+        policies,
         output,
         runs,
         schemas,

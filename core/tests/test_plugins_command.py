@@ -450,6 +450,41 @@ def test_an_update_makes_a_policy_match_what_is_installed_and_adds_nothing(
 
 
 @pytest.mark.parametrize("command", [["allow", "org.one", "--write"], ["freeze", "--update"]])
+def test_a_policy_goes_back_to_a_lower_version_only_if_that_is_asked_for(
+    site: Site, tmp_path: Path, command: list[str]
+) -> None:
+    made, policy = site.add("org.one"), tmp_path / "policy.yaml"
+    policy.write_text(OTHERS.replace("==0.9", "==1.1"))
+    before = policy.read_text()
+    refused = site.cli("plugins", *command, policy)
+    assert (refused.returncode, policy.read_text()) == (1, before)
+    assert "org.one: 1.0 is installed, and ==1.1 allowed" in refused.stderr
+    site.cli("plugins", *command, policy, "--allow-downgrade")
+    assert f"versions: '==1.0'\n    digest: {made.digest}\n" in policy.read_text()
+
+
+@pytest.mark.parametrize("command", [["allow", "org.one", "--write"], ["freeze", "--update"]])
+def test_who_built_a_plugin_stays_until_that_is_shown_again(
+    site: Site, tmp_path: Path, command: list[str]
+) -> None:
+    site.add("org.one")
+    built = f"digest: 'sha256:{0:064}'\n    builtBy: https://github.com/example/one/.github/workflows/a.yml\n"
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(OTHERS.replace("versions: '==0.9'\n", f"versions: '==0.9'\n    {built}"))
+    before = policy.read_text()
+    refused = site.cli("plugins", *command, policy)
+    assert (refused.returncode, policy.read_text()) == (1, before)
+    assert "org.one: allowed as built by https://github.com/example/one/" in refused.stderr
+
+
+def test_what_is_frozen_under_a_policy_says_who_built_it(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.one")
+    rule = policy_rule(made, digest=made.digest, builtBy="https://github.com/a/b/.github/workflows/c.yml")
+    policy = write_policy(tmp_path, rule)
+    assert yaml.safe_load(site.cli("plugins", "freeze", "--policy", policy).stdout)["plugins"] == [rule]
+
+
+@pytest.mark.parametrize("command", [["allow", "org.one", "--write"], ["freeze", "--update"]])
 def test_a_policy_that_is_invalid_is_not_changed(site: Site, tmp_path: Path, command: list[str]) -> None:
     site.add("org.one")
     policy = tmp_path / "policy.yaml"

@@ -15,7 +15,16 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.metadata import Distribution
-from pai_runtime.host.policy import EVERY, NO_POLICY, AllowedPlugin, Policy, read_policy, refusal
+from pai_runtime.host.policy import (
+    EVERY,
+    NO_POLICY,
+    AllowedPlugin,
+    Policy,
+    is_downgrade,
+    read_policy,
+    refusal,
+)
+from pai_runtime.host.policy_text import put_entries
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import in_turn, job, write_job
 
@@ -238,7 +247,7 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
         "policyVersion: 1\nplugins:\n- id: org.one\n  distribution: org-one\n  versions: '*'\n  Digest: ''\n",
         (
             ":6:3: error: plugins[0].Digest: unknown field; known: id, distribution, versions,"
-            " digest; did you mean digest?"
+            " digest, builtBy; did you mean digest?"
         ),
     ),
     "a rule without versions": (
@@ -456,3 +465,59 @@ def test_an_allowed_plugin_is_used_under_its_policy(site: Site, tmp_path: Path) 
     )
     assert result.returncode == 0, result.stderr
     assert site.imported == {"org_one"}
+
+
+DOWNGRADES = {
+    ("1.0", "==1.1"): True,
+    ("1.0rc1", "==1.0"): True,
+    ("1.9", "==1.10"): True,
+    ("1.0", "===1.1"): True,
+    ("1.3", "==1.4.*"): True,
+    ("0.9", ">=1,<2"): True,
+    ("1.0", ">1"): True,
+    ("1.3", "~=1.4"): True,
+    ("1.1", "==1.1"): False,
+    ("1.2", "==1.1"): False,
+    ("1.1+local", "==1.1"): False,
+    ("2.0", ">=1,<2"): False,
+    ("1.0", "<1"): False,
+    ("1.0", "!=1.0"): False,
+    ("1.0", "===one"): False,
+    ("0.1", EVERY): False,
+}
+
+
+@pytest.mark.parametrize(("version", "versions"), DOWNGRADES)
+def test_a_downgrade_is_a_version_below_what_is_allowed(version: str, versions: str) -> None:
+    assert is_downgrade(version, versions) == DOWNGRADES[version, versions]
+
+
+BUILT_BY = "https://github.com/example/one/.github/workflows/release.yml"
+BUILT = [
+    "- id: org.one\n  distribution: org-one\n  versions: '==0.9'\n  digest: {old}\n  builtBy: https://a.example/b\n",
+    "- id: org.one\n  distribution: org-one\n  versions: '==0.9' # any\n",
+    "- {{id: org.one, distribution: org-one, versions: '==0.9'}}\n",
+    "- {{digest: {old}, builtBy: https://a.b/c, id: org.one, distribution: org-one, versions: '==0.9'}}\n",
+    "- id: org.one\n  digest: {old}\n  distribution: org-one\n  versions: '==0.9'\n",
+    "  []\n",
+]
+
+
+@pytest.mark.parametrize("before", BUILT)
+def test_who_built_a_plugin_is_put_into_a_policy_of_any_form(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"policyVersion: 1\nplugins:\n{before.format(old=WRONG)}")
+    entry = {"id": "org.one", "distribution": "org-one", "versions": "==1.0"}
+    entry |= {"digest": f"sha256:{1:064}", "builtBy": BUILT_BY}
+    assert put_entries(path, [entry]) == ([entry], [])
+    (allowed,) = read_policy(path).allowed or ()
+    assert (allowed.versions, allowed.digest, allowed.built_by) == ("==1.0", entry["digest"], BUILT_BY)
+    assert put_entries(path, [entry]) == ([], [])
+
+
+@pytest.mark.parametrize("fields", [{"builtBy": BUILT_BY}, {"digest": WRONG, "builtBy": "x"}], ids=str)
+def test_who_built_a_plugin_is_a_url_beside_a_digest(tmp_path: Path, fields: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        read_policy(
+            write_policy(tmp_path, {"id": "org.one", "distribution": "org-one", "versions": "*", **fields})
+        )

@@ -703,6 +703,13 @@ def test_a_job_whose_secrets_are_hidden_needs_those_that_it_refers_to(tmp_path: 
     assert load(tmp_path, with_command("true", secrets="*****"))[0].code == "wrong-value"
 
 
+@pytest.mark.parametrize(("given", "codes"), [("******", ["reference-to-nothing"]), ("*****", [])])
+def test_a_secret_that_is_still_hidden_is_not_used(tmp_path: Path, given: str, codes: list[str]) -> None:
+    document = with_command("<% $secrets.db[1] %>", secrets={"db": ["x", given], "unused": "******"})
+    assert [each.code for each in load(tmp_path, document)] == codes
+    assert command(build(document, {"db": ["x", "y"]})) == placeholder("db.1") + "\n"
+
+
 def test_secrets_become_placeholders() -> None:
     text = "<% $secrets.token %> <% $secrets.list[1] %> <% $secrets.map.a.b %>"
     assert rendered(text) == " ".join(map(placeholder, ["token", "list.1", "map.a.b"]))

@@ -46,6 +46,8 @@ class Cluster:
             "bob.x": User("bob-password", storages=()),
         }
         self.storages: dict[str, Mapping[str, Any]] = {"datasets": _DATASETS, "private": _PRIVATE}
+        self.oidc = ""
+        """Where it is not empty, logins are in a browser; there, all are this user."""
         self.sku_types: Mapping[str, Any] = {}
         self.quotas = {"default": Quota(("K80",), 2)}
         self.events: dict[str, list[dict[str, Any]]] = {}

@@ -110,6 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
             "Content-Type": f"{'text/yaml' if is_config else 'application/json'}; charset=utf-8",
             "ETag": f'W/"{len(text):x}-{tag}"',
         }
+        if status == 302:
+            headers["Location"] = document
         if status == 200 and self.headers.get("If-None-Match") == headers["ETag"]:
             status, text = 304, b""
         self._send(status, text, headers)

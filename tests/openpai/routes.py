@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from tests.openpai import job_views
 from tests.openpai.cluster import Cluster, Token
@@ -72,12 +72,11 @@ def reply(call: Call, method: str, path: str) -> Reply:
 
 
 def _info(call: Call) -> Reply:
-    del call
     return 200, {
         "name": "PAI RESTful API",
         "version": "v1.8.0",
         "launcherType": "k8s",
-        "authnMethod": "basic",
+        "authnMethod": "OIDC" if call.cluster.oidc else "basic",
     }
 
 
@@ -90,7 +89,16 @@ def _authn_info(call: Call) -> Reply:
     }
 
 
+def _oidc_login(call: Call) -> Reply:
+    """The login at the provider is left out: it comes back at once, to whatever address was given."""
+    token = call.cluster.token(call.cluster.oidc, application=False, seconds=604_800)
+    query = {"user": call.cluster.oidc, "token": token, "admin": "false", "hasGitHubPAT": "", "from": ""}
+    return 302, f"{call.query['redirect_uri']}?{urlencode(query)}"
+
+
 def _login(call: Call) -> Reply:
+    if call.cluster.oidc:
+        raise Refused(404, "NoApiError", "API /api/v2/authn/basic/login is not found.")
     form = call.form()
     name = form.get("username", "")
     if len(form.get("password", "")) < 6:
@@ -148,8 +156,23 @@ def _virtual_clusters(call: Call) -> Reply:
     call.token()
     names = sorted({name for user in call.cluster.users.values() for name in user.virtual_clusters})
     return 200, {
-        name: {"capacity": 100, "usedCapacity": 0, "dedicated": False, "maxCapacity": 100} for name in names
+        name: {
+            "capacity": 100,
+            "usedCapacity": 0,
+            "dedicated": False,
+            "maxCapacity": 100,
+            "resourcesTotal": _resources(call.cluster, name),
+        }
+        for name in names
     }
+
+
+def _resources(cluster: Cluster, name: str) -> dict[str, int]:
+    """With HiveDScheduler, as many as the SKUs of the virtual cluster have."""
+    if not cluster.sku_types:
+        return {"cpu": 48, "memory": 458_752, "gpu": 8}
+    quota = cluster.quotas[name]
+    return {key: amount * quota.skus for key, amount in cluster.sku_types[quota.sku_types[0]].items()}
 
 
 def _sku_types(call: Call) -> Reply:
@@ -307,6 +330,7 @@ _ROUTES: Mapping[str, Callable[..., Reply]] = {
     "GET /api/v[12](?:/info)?": _info,
     "GET /api/v2/authn/info": _authn_info,
     "POST /api/v[12]/authn/basic/login": _login,
+    "GET /api/v[12]/authn/oidc/login": _oidc_login,
     "DELETE /api/v2/authn/basic/logout": _logout,
     "GET /api/v2/tokens?": _tokens,
     "POST /api/v2/tokens?/application": _application_token,

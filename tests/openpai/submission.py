@@ -14,6 +14,11 @@ _SECRETS = re.compile(r"(^secrets:)[\s\S]*?(^\w)", re.MULTILINE | re.ASCII)
 _LAST_SECRETS = re.compile(r"(^secrets:)[\s\S]*", re.MULTILINE)
 _REFERENCE = re.compile(r"<%(.*?)%>", re.DOTALL)
 _PARAMETER = re.compile(r"\s*\$parameters((?:\.\w+)+)\s*")
+_TRIMMED = (
+    f"\t\n\v\f\r \xa0\u1680{''.join(map(chr, range(0x2000, 0x200B)))}\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+"""What JavaScript's ``trim`` drops."""
+_INDEX = re.compile(r"\[(\d+)\]")
 _TYPES = ("script", "output", "data", "dockerimage")
 
 
@@ -145,18 +150,23 @@ def invalid(where: str, keyword: str, message: str, **params: Any) -> Refused:
 
 def _commands(document: Mapping[str, Any], role: Mapping[str, Any]) -> str:
     parameters = document.get("parameters") or {}
-    return _REFERENCE.sub(lambda hit: _rendered(hit, parameters), "\n".join(map(str, role["commands"])))
+    commands = "\n".join(str(each).strip(_TRIMMED) for each in role["commands"])
+    return _REFERENCE.sub(lambda hit: _rendered(hit, parameters), commands).strip(_TRIMMED)
 
 
 def _rendered(reference: re.Match[str], parameters: Any) -> str:
     if reference[1].startswith("!"):
         return ""
     if not (named := _PARAMETER.fullmatch(reference[1])):
-        return reference[0]
+        return f"<% {_INDEX.sub(_with_dot, reference[1].strip())} %>"
     value = parameters
     for key in named[1].split(".")[1:]:
         value = value.get(key) if isinstance(value, dict) else None
     return reference[0] if value is None else _in_javascript(value)
+
+
+def _with_dot(index: re.Match[str]) -> str:
+    return f".{index[1]}"
 
 
 def _in_javascript(value: Any) -> str:

@@ -15,7 +15,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,12 +87,6 @@ class _Target:
             assert old in text
             text = text.replace(old, new)
         return self.ask("POST", "/api/v2/jobs", text, _YAML)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[OpenpaiServer]:
-    with OpenpaiServer(tmp_path) as started:
-        yield started
 
 
 def _target(server: OpenpaiServer) -> _Target:

@@ -92,3 +92,18 @@ def test_the_items_of_a_list_are_checked_each() -> None:
 @pytest.mark.parametrize("command", ["true", "<% $parameters.xy %>"])
 def test_a_value_that_is_in_no_command_is_accepted(command: str) -> None:
     assert check("010", command) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["<%! a comment %>", "<%# section %> x <%/ section %>", "<%= a %>", "<% ! x %>", "printf '<%d'"],
+)
+def test_a_tag_of_mustache_that_is_no_reference_is_an_error(command: str) -> None:
+    (problem,) = check("x", command)
+    assert (problem.severity, problem.code) == ("error", "changed-by-openpai")
+    assert problem.field == "taskRoles.worker.commands[0]"
+
+
+@pytest.mark.parametrize("command", ["<% $secrets.x %>", "<%x%> <% $parameters.x %>", "50 % < 60 %>"])
+def test_text_that_openpai_leaves_as_it_is_is_accepted(command: str) -> None:
+    assert check("x", command) == []

@@ -52,6 +52,10 @@ def accepted(**more: Any) -> dict[str, Any]:
     return job(worker=worker, **more)
 
 
+def image(**more: Any) -> dict[str, Any]:
+    return {"name": "own", "type": "dockerimage", "uri": "x", "description": "y", **more}
+
+
 def shared(**more: Any) -> dict[str, Any]:
     return {"name": "shared", "type": "data", "uri": [], "require": ["marketplace://data/mnist"], **more}
 
@@ -108,7 +112,12 @@ def test_what_the_server_takes_is_accepted(document: dict[str, Any]) -> None:
             ),
             "taskRoles.worker.prerequisites[0]",
         ),
+        (accepted(prerequisites=[image(shm=1)]), "prerequisites[1].shm"),
         (accepted(deployments=[]), "deployments"),
+        (
+            accepted(deployments=[{"name": "d", "taskRoles": {"worker": {"preCommands": []}}}]),
+            "deployments[0].taskRoles.worker.preCommands",
+        ),
         (accepted(extras=None), "extras"),
         (accepted(secrets="******"), "secrets"),
         (accepted(description="x" * MOST_BYTES), ""),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -47,6 +48,12 @@ def at_the_end(*commands: str) -> dict[str, Any]:
 
 def run(here: Path, document: dict[str, Any], *more: str) -> "subprocess.CompletedProcess[str]":
     return cli("run", write_job(here, document), *ON, *more)
+
+
+def started(path: Path, *more: str) -> "subprocess.Popen[str]":
+    """A submission of a job file that goes on."""
+    argv = [str(PROGRAM), "run", str(path), *ON, *more]
+    return subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def detached(here: Path, document: dict[str, Any], *more: str) -> str:
@@ -152,8 +159,7 @@ def test_a_job_that_somebody_cancels_by_hand_is_told_as_that(
 def test_a_job_that_is_preempted_is_told_as_that(here: Path, slurm: SlurmCluster) -> None:
     """Whether its partition gives it time to end, in which its tasks end by themselves, or not."""
     document = job(name="preempted", taskRoles={"worker": role(*WAITS)}, extras=at_the_end("echo bye"))
-    argv = [str(PROGRAM), "run", str(write_job(here, document)), *ON, "--plain"]
-    follower = subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    follower = started(write_job(here, document), "--plain")
     name = "preempted-1"
     until(lambda: b"up\n" in content(log(here, name)))
     urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
@@ -287,15 +293,63 @@ def test_a_run_goes_on_to_its_end_once_whatever_happens_to_slurm(
     number = job_id(here, name)
     fault(slurm, number)
     try:
-        if fault is not _suspend:
+        if fault is _suspend:
+            assert "suspended" in listed(name)["tasks"][0]["note"]
+        else:
             go.write_text("go\n")
             until(lambda: content(log(here, name)) == b"up\ngo\ndone\n")
     finally:
         _as_before(slurm, number)
     if fault is _suspend:
+        assert not listed(name)["tasks"][0].get("note")
         go.write_text("go\n")
     until(lambda: state(name) == "succeeded")
     assert content(log(here, name)) == b"up\ngo\ndone\n"
+
+
+def test_a_run_is_not_lost_where_the_lock_of_its_supervisor_is_not_seen(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    """As on a file system that keeps locks of each node to itself; whether it is lost, Slurm knows."""
+    name = detached(here, job(name="unlocked", taskRoles={"worker": role(*WAITS)}))
+    (here / "runs" / name / name / "run.lock").unlink()
+    assert state(name) == "running"
+    slurm.call("scancel", "--full", "--signal=KILL", job_id(here, name))
+    until(lambda: state(name) in ("cancelled", "failed"))
+    found = listed(name)
+    assert (found["tasks"][0]["state"], found["ended"] is None) == ("stopped", False)
+
+
+def test_an_interrupted_submission_leaves_no_job_and_no_run(
+    here: Path, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here once Slurm has the job, of which ``sbatch`` has not told yet."""
+    real = shutil.which("sbatch")
+    (here / "bin").mkdir()
+    slow = here / "bin/sbatch"
+    slow.write_text(
+        f'#!/bin/sh\n[ "$1" = --test-only ] && exec {real} "$@"\n'
+        f"{real} --hold >&2 && touch {here}/submitted && exec sleep 60\n"
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}/bin:{os.environ['PATH']}")
+    submission = started(write_job(here, job(name="interrupted", taskRoles={"worker": role("true")})))
+    until((here / "submitted").exists)
+    submission.send_signal(signal.SIGINT)
+    submission.communicate()
+    assert submission.returncode == 130
+    assert slurm.call("squeue", "--noheader", "--states=all", "--format=%j %T") == "interrupted-1 CANCELLED\n"
+    assert list((here / "runs").iterdir()) == []
+
+
+def test_two_submissions_of_one_name_at_once_are_two_runs(here: Path) -> None:
+    path = write_job(here, job(name="same", taskRoles={"worker": role("true")}))
+    both = [started(path, "--detach") for _ in range(2)]
+    for each in both:
+        each.communicate()
+    assert [each.returncode for each in both] == [0, 0]
+    until(lambda: {state("same-1"), state("same-2")} == {"succeeded"})
+    assert job_id(here, "same-1") != job_id(here, "same-2")
 
 
 def test_in_an_allocation_of_ones_own_no_profile_is_needed(here: Path, slurm: SlurmCluster) -> None:

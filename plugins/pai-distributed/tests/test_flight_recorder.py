@@ -1,7 +1,7 @@
 """PyTorch's flight recorder: which rank did not take part in what, read without executing anything.
 
-The documents are those of PyTorch's documentation (version 2.x of the format): no backend that writes them
-runs without GPUs.
+Most documents are those of PyTorch's documentation (version 2.x of the format): no backend that writes them
+runs without GPUs. Those in ``recordings`` were written by PyTorch 2.11 on a machine with an H100.
 """
 
 import os
@@ -50,6 +50,30 @@ def dumped(folder: Path, *ranks: list[dict[str, Any]]) -> list[Path]:
 
 def said(paths: list[Path]) -> list[str]:
     return list(findings({rank: read(path) for rank, path in enumerate(paths)}))
+
+
+RECORDINGS = Path(__file__).parent / "recordings"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found"),
+    [
+        ("nccl_one_rank/collectives_0", []),
+        ("gloo_mismatch/collectives_0", []),
+        (
+            "gloo_mismatch/collectives_*",
+            [
+                (
+                    "operation 2 of default_pg is not the same for all: rank 0 entered "
+                    "all_reduce of [[4]] (gloo_fr.py:7), rank 1 entered broadcast of [[8]] (gloo_fr.py:8)"
+                )
+            ],
+        ),
+    ],
+)
+def test_what_pytorch_itself_has_written_is_read(recorded: str, found: list[str]) -> None:
+    """Of gloo, one rank's operations are over although their states say that they did not begin."""
+    assert said(sorted(RECORDINGS.glob(recorded))) == found
 
 
 def test_a_rank_that_did_not_enter_an_operation_is_named_with_what_it_missed(tmp_path: Path) -> None:

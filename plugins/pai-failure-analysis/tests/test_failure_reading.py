@@ -55,6 +55,10 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "loguru": lambda line, n: f"2026-03-01 10:00:{n % 60:02}.123 | ERROR    | train:main:12 - {line}",
     "vLLM": lambda line, n: f"(EngineCore_0 pid=123) ERROR 03-01 10:00:{n % 60:02} [core.py:123] {line}",
     "brackets": lambda line, _: f"[ERROR] {line}",
+    "BuildKit": lambda line, n: f"#9 {n}.12{n % 10} {line}",
+    "docker build": lambda line, n: f"{n}.{n % 100:02} {line}",
+    "numbers": lambda line, n: f"[{n}] {line}",
+    "dmesg": lambda line, n: f"[{n:5}.123456] {line}",
     "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
     "a terminal": lambda line, _: f"{line}\r",
     "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
@@ -136,6 +140,30 @@ def test_a_line_of_a_level_below_error_mentions_an_error() -> None:
         assert _phrase(f"{STEPS}2026-03-01 10:00:00,123 - {level} - ValueError: skipped\n") is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: 503 Service Unavailable, next mirror",
+        "2026-03-01 10:00:00,123 WARNING 429 Too Many Requests",
+        "[WARNING] disk: No space left on device",
+        "wget: 429 Too Many Requests. Retrying.",
+        "joblib.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode",
+        "data.py: 404 Not Found, will retry",
+    ],
+)
+def test_a_line_that_only_mentions_an_error_is_not_why_a_program_failed(line: str) -> None:
+    assert _phrase(f"{STEPS}{line}\n") is None
+    assert (
+        _phrase(f"{line}\n{STEPS}wget: server returned error: HTTP/1.1 502 Bad Gateway\n")
+        == "HttpServerError"
+    )
+
+
+def test_an_exception_is_read_though_somebody_has_indented_the_log() -> None:
+    log = f"{STEPS}{TRACEBACK}KeyError: 'lr'"
+    assert _phrase("\n".join(f"    {line}" for line in log.split("\n"))) == "PythonKeyError"
+
+
 @given(
     st.lists(
         st.sampled_from(
@@ -209,7 +237,7 @@ def test_an_exception_that_python_ignored_does_not_hide_the_one_that_ended_the_p
         (f"{TRACEBACK}mylib.OutOfLuck: try again\n", "PythonError", "mylib.OutOfLuck: try again"),
         (
             f"{TRACEBACK}KeyError: 'x'\n\n{DURING}\n\n{TRACEBACK}mylib.ConfigError: no x\n",
-            "PythonError",
+            "PythonOtherError",
             "mylib.ConfigError: no x",
         ),
         (

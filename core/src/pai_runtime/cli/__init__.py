@@ -139,7 +139,7 @@ def _surroundings_fault() -> str | None:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    for words in (["plugins", "new"], ["engines", "add", *argv[2:3]]):
+    for words in (["plugins", "new"], ["plugins", "verify"], ["engines", "add", *argv[2:3]]):
         if argv[: len(words)] == words:  # a plugin brings it, and it is one command for all that follows
             argv = [" ".join(words), *argv[len(words) :]]
     wanted = argv[0] if argv else None

@@ -39,6 +39,13 @@ def add_policy(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_downgrade(parser: argparse.ArgumentParser) -> None:
+    """Add the option for entries of a policy that go back to a lower version."""
+    parser.add_argument(
+        "--allow-downgrade", action="store_true", help="also go back to a lower version than the policy has"
+    )
+
+
 def add_code(parser: argparse.ArgumentParser) -> None:
     """Add the option for a local directory of code."""
     parser.add_argument(

@@ -3,7 +3,7 @@
 They read metadata and import no plugin, whatever the policies in force say of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -11,25 +11,35 @@ import yaml
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.metadata import normalized
-from pai_runtime.host.policy import freeze
-from pai_runtime.host.policy_text import Entry, listed_plugins, put_entries
+from pai_runtime.host.policy import freeze, read_policy
+from pai_runtime.host.policy_text import Entry, put_entries
 from pai_runtime.job.model import plugin_id
 from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import say, write_lines
 
 
-def allow(name: str, file: Path | None) -> int:
+def allow(name: str, file: Path | None, *, downgrade: bool) -> int:
     """Print the entries for a plugin, or for all of a distribution, or put them into a policy file.
 
     Raises `Unavailable` if it is not installed, or could not be used under any policy, and ValueError if its
     code has no digest.
     """
-    entries = [freeze(plugin) for plugin in _named(Host(), name)]
+    return put([freeze(plugin) for plugin in named(name)], file, downgrade=downgrade)
+
+
+def put(entries: Sequence[Entry], file: Path | None, *, downgrade: bool) -> int:
+    """Print entries, or put them into a policy file. Return 1 if it keeps what it has instead of one."""
     if file is None:
         write_lines(f"  {line}" for line in yaml.safe_dump(entries, sort_keys=False, width=1000).splitlines())
-    else:
-        _put(file, entries)
-    return 0
+        return 0
+    changed, kept = put_entries(file, entries, downgrade=downgrade)
+    for entry in changed:
+        say(f"{file}: {entry['id']} is allowed from {entry['distribution']} {entry['versions'][2:]}")
+    for reason in kept:
+        say(f"{file}: left as it is: {reason}")
+    if not changed and not kept:
+        say(f"{file}: nothing to change")
+    return INVALID if kept else 0
 
 
 def frozen(host: Host) -> int:
@@ -39,7 +49,9 @@ def frozen(host: Host) -> int:
         reason = host.refusal(id_)
         try:
             if reason is None:
-                entries.append(freeze(host.installed[id_][0]))
+                plugin = host.installed[id_][0]
+                built_by = host.built_by(plugin)
+                entries.append(freeze(plugin) | ({"builtBy": built_by} if built_by else {}))
         except ValueError as error:
             reason = str(error)
         if reason is not None:
@@ -51,10 +63,11 @@ def frozen(host: Host) -> int:
     return 0
 
 
-def update(file: Path) -> int:
+def update(file: Path, *, downgrade: bool) -> int:
     """Make the entries of a policy file match what is installed. Return 1 if something of it is not."""
     host, entries, complete = Host(), [], True
-    for id_, distribution in dict.fromkeys(listed_plugins(file)):
+    listed = [(entry.id, entry.distribution) for entry in read_policy(file).allowed or ()]
+    for id_, distribution in dict.fromkeys(listed):
         try:
             plugin = host.find(id_)
             entry = freeze(plugin)
@@ -67,27 +80,22 @@ def update(file: Path) -> int:
         else:
             say(f"left as it is: {plugin.label} is not from the distribution {distribution}")
             complete = False
-    _put(file, entries)
-    return 0 if complete else INVALID
+    status = put(entries, file, downgrade=downgrade)
+    return status if complete else INVALID
 
 
-def _named(host: Host, name: str) -> Iterator[Plugin]:
-    """Yield the plugin with an id or short name, or those of a distribution."""
+def named(name: str) -> list[Plugin]:
+    """Return the installed plugin with an id or short name, or those of a distribution.
+
+    Policies are not asked. Raises `Unavailable`.
+    """
+    host = Host()
     if plugin_id(name) not in host.installed:
         of_it = [id_ for id_ in host.installed if _is_of(host.installed[id_], name)]
         if of_it:
-            yield from map(host.find, of_it)
-            return
-    yield host.find(plugin_id(name))
+            return list(map(host.find, of_it))
+    return [host.find(plugin_id(name))]
 
 
 def _is_of(claimants: Sequence[Plugin], distribution: str) -> bool:
     return any(normalized(plugin.distribution) == normalized(distribution) for plugin in claimants)
-
-
-def _put(file: Path, entries: Sequence[Entry]) -> None:
-    changed = put_entries(file, entries)
-    for entry in changed:
-        say(f"{file}: {entry['id']} is allowed from {entry['distribution']} {entry['versions'][2:]}")
-    if not changed:
-        say(f"{file}: nothing to change")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.cli.arguments import add_debug, add_json, add_policy
+from pai_runtime.cli.arguments import add_debug, add_downgrade, add_json, add_policy
 from pai_runtime.cli.plugin_entries import allow, frozen, update
 from pai_runtime.document.schemas import expectation
 from pai_runtime.document.yaml_text import yaml_lines
@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     allow_.add_argument(
         "--write", type=Path, metavar="FILE", help="put the entry into this policy instead of printing it"
     )
+    for command in (allow_, freeze_):
+        add_downgrade(command)
     add_json(list_)
     show.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
     check.add_argument(
@@ -67,9 +69,9 @@ def main(args: argparse.Namespace) -> int:
         if args.action == "digest":
             return _digest(args.distribution)
         if args.action == "allow":
-            return allow(args.name, args.write)
+            return allow(args.name, args.write, downgrade=args.allow_downgrade)
         if args.action == "freeze" and args.update:
-            return update(args.update)
+            return update(args.update, downgrade=args.allow_downgrade)
         return _under_policies(given_host(args.policy), args)
     except Unavailable as error:
         say(f"{error}; did you mean {error.suggestion}?" if error.suggestion else f"{error}")

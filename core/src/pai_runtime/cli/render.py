@@ -68,7 +68,7 @@ def _write_new(path: Path, text: str) -> None:
     """Write a new file. Raises OSError, and leave no file then."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(fd, "w", encoding="ascii") as file:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(text)
     except BaseException:
         path.unlink()

@@ -21,6 +21,7 @@ from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
 from pai_runtime.cli.given_run import engine_within, given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
+from pai_runtime.cli.reporting import begin_report
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code
@@ -83,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run",
         action="store_true",
         help="check the job, its plans and what it needs of this machine, or the cluster, without running it",
+    )
+    parser.add_argument(
+        "--no-report",
+        action="store_true",
+        help="make no report when the run has ended, as is done for one of a minute or more",
     )
     add_debug(parser)
     parser.add_argument(
@@ -179,9 +185,9 @@ def _run(args: argparse.Namespace, engine: Engine, options: Mapping[str, Any], l
         say(f"{error}; {_NOTHING}")
         return CANNOT_RUN
     if args.detach:
-        return _detached(reader, let_go)
+        return _detached(reader, let_go, reports=not args.no_report)
     view = LiveView(reader) if is_live else PlainView(reader, shows_output=not prints_output)
-    return _followed(job.job.name, reader, view)
+    return _followed(job.job.name, reader, view, reports=not args.no_report)
 
 
 def _refusals(engine: Engine, args: argparse.Namespace, options: Mapping[str, Any]) -> Iterator[str]:
@@ -254,7 +260,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _detached(reader: RunReader, let_go: LetGo | None) -> int:
+def _detached(reader: RunReader, let_go: LetGo | None, *, reports: bool) -> int:
     """Print the name of the run alone to standard output, for scripts; carry it on if it needs that."""
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
     try:
@@ -264,10 +270,15 @@ def _detached(reader: RunReader, let_go: LetGo | None) -> int:
         if let_go is None:
             raise
         # The terminal is gone: that is what the run is to outlive.
-    return 0 if let_go is None else follow(reader, Unseen(let_go))[1]
+    if let_go is None:
+        return 0
+    run, status = follow(reader, Unseen(let_go))
+    if reports:
+        begin_report(reader, run)
+    return status
 
 
-def _followed(job: str, reader: RunReader, view: LiveView | PlainView) -> int:
+def _followed(job: str, reader: RunReader, view: LiveView | PlainView, *, reports: bool) -> int:
     where = f"in {short_path(reader.folder)}" if reader.folder else f"on {reader.on} as {reader.named}"
     view.say(f"running {job} {where}{'; Ctrl-C leaves it running' if reader.goes_on else ''}")
     try:
@@ -278,6 +289,8 @@ def _followed(job: str, reader: RunReader, view: LiveView | PlainView) -> int:
     lines = [*summary_lines(reader, summarise(reader, run))] if run.over else []
     if missing := view.missing_output():
         lines.append(missing)
+    if reports and (report := begin_report(reader, run)):
+        lines.append(f"report: {short_path(report)}")
     if lines:
         view.tell(lines)
     return status

@@ -1,12 +1,14 @@
-"""More of a job: what of it may be kept with a run, its secrets, images and ports, its code, and its uses."""
+"""More of a job: what may be kept of it with a run, its secrets, images, ports, code, uses, mounts, names."""
 
 from pai_runtime.engines.code import CodeEntry
 from pai_runtime.job.images import JobImage, JobImages
 from pai_runtime.job.ports import unnamed_port
 from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
-from pai_runtime.plan.asked import use_location
+from pai_runtime.plan.asked import asked_mounts, report_unknown_storage, use_location
 from pai_runtime.runs.provenance import with_plugins
+from pai_runtime.task.names import framework_name
+from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import UseRecord
 
 __all__ = [
@@ -15,10 +17,14 @@ __all__ = [
     "JobImage",
     "JobImages",
     "UseRecord",
+    "asked_mounts",
+    "framework_name",
     "job_config",
+    "report_unknown_storage",
     "secret_in",
     "secret_texts",
     "secret_values",
+    "show",
     "unnamed_port",
     "use_location",
     "with_plugins",

@@ -1,7 +1,7 @@
 """What tasks of the runtime leave, for engines that read it, its types, and which of them failed first."""
 
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.completion import first_failure
+from pai_runtime.runs.completion import Decision, decision, first_failure
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import progress_of
@@ -11,12 +11,14 @@ from pai_runtime.task.exit_record import read_termination_message
 from pai_runtime.task.runtime_log import text_of
 
 __all__ = [
+    "Decision",
     "LogName",
     "Piece",
     "RunOutcome",
     "TaskName",
     "TaskStatus",
     "count_failed_callbacks",
+    "decision",
     "first_failure",
     "progress_of",
     "read_termination_message",

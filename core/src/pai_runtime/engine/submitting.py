@@ -6,6 +6,7 @@ The other machine plans the job again, since only there is it known where the ta
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.provenance import PROVENANCE, with_plugins
+from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.folder import Folder
@@ -72,13 +74,21 @@ def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Itera
         folder.write(SECRETS, json.dumps(secrets), _OWN)
 
 
-def run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewRun]) -> int:
+def run_submission(
+    path: Path,
+    out: Path,
+    open_run: Callable[[RunRequest], NewRun],
+    *,
+    keeps_secrets: bool = False,
+    only: int | None = None,
+) -> int:
     """Run what was submitted in a directory, in the new directory `out`, and return its exit status.
 
-    `open_run` returns the run at its place. What is wrong is reported.
+    `open_run` returns the run at its place. What is wrong is reported. With `keeps_secrets` their file stays,
+    for another attempt, or for other tasks where this is to run one `only`, by its number in the job.
     """
     try:
-        return _run_submission(path, out, open_run)
+        return _run_submission(path, out, open_run, keeps_secrets=keeps_secrets, only=only)
     except InvalidInput as error:
         report_problems(error.problems)
     except (CannotRun, OSError, ValueError) as error:
@@ -86,7 +96,14 @@ def run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewRu
     return CANNOT_RUN
 
 
-def _run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewRun]) -> int:
+def _run_submission(
+    path: Path,
+    out: Path,
+    open_run: Callable[[RunRequest], NewRun],
+    *,
+    keeps_secrets: bool,
+    only: int | None,
+) -> int:
     with Folder.at(path) as folder:
         asked = json.loads(folder.read(_REQUEST, _MOST_BYTES))
         hidden = json.loads(folder.read(SECRETS, _MOST_BYTES)) if folder.exists(SECRETS) else {}
@@ -104,17 +121,22 @@ def _run_submission(path: Path, out: Path, open_run: Callable[[RunRequest], NewR
             out=out,
             provenance=asked["provenance"],
         )
-        return _run(parse_document(text, str(path / _JOB)), values, lock, request, open_run, folder)
+        try:
+            reader = _submitted(parse_document(text, str(path / _JOB)), values, lock, request, open_run, only)
+        finally:
+            if not keeps_secrets:
+                folder.unlink(SECRETS)  # whoever needs them has them in memory by now
+    return follow(reader, _Said(request.say))[1]
 
 
-def _run(
+def _submitted(
     document: Value,
     secrets: Value,
     lock: Path | None,
     request: RunRequest,
     open_run: Callable[[RunRequest], NewRun],
-    folder: Folder,
-) -> int:
+    only: int | None,
+) -> RunReader:
     host, problems, new = given_host(None), Problems(), list[NewRun]()
     definitions = JobDefinitions(host, None, lock)
 
@@ -125,17 +147,14 @@ def _run(
     try:
         files = JobFiles(document, secrets, request.overrides, definitions)
         planner = plan_job(files, host, place, problems)
-        plans = planner.plans()
+        plans = dict(islice(planner.plans().items(), only, None if only is None else only + 1))
         new[0].check(plans, problems)
         problems.check()
-        reader = new[0].submit(plans, secret_values(planner.job.secrets))
+        return new[0].submit(plans, secret_values(planner.job.secrets))
     except (InvalidInput, CannotRun):
         if new:
             new[0].discard()
         raise
-    finally:
-        folder.unlink(SECRETS)  # whoever needs them has them in memory by now
-    return follow(reader, _Said(request.say))[1]
 
 
 class _Said:

@@ -64,7 +64,8 @@ class RunRequest:
     missing directory that was chosen for what there is of the run on this machine. `options` has the values
     of the engine's own options that were given, by name. `say` is for notes before the run. If
     `prints_output`, the tasks are to write to our standard output; else the program shows their logs.
-    `provenance` says where the run comes from, to be kept with it.
+    `provenance` says where the run comes from, to be kept with it. `earlier_attempts` of the job were made by
+    what has started it again, as a cluster does after the loss of a node.
     """
 
     user: str
@@ -77,6 +78,7 @@ class RunRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     prints_output: bool = False
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    earlier_attempts: int = 0
 
 
 @record(frozen=True)

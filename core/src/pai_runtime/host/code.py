@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os.path
+import os
 import re
 from functools import cached_property
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
@@ -202,19 +202,26 @@ class Code:
 
     def _editable_files(self) -> Iterator[tuple[str, str]]:
         points = (value.partition(":")[0].strip() for _, value in entry_points(self.installed, GROUP))
+        source = self._source and self._source.resolve()
         for top in {module.partition(".")[0] for module in points}:
             spec = find_spec(top) if top.isidentifier() else None
-            if spec is None or self._source is None:
+            if spec is None or source is None:
                 continue
             # A package may have no file of its own, and be in several folders.
-            for location in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
+            for location in spec.submodule_search_locations or filter(None, [spec.origin]):
                 # An isolated task has the folders of the machine once more, below another one.
-                if any(
-                    str(above).endswith(str(self._source.resolve())) for above in location.resolve().parents
-                ):
-                    for path in location.rglob("*") if location.is_dir() else [location]:
-                        if path.name.endswith(_SUFFIXES):
-                            yield path.relative_to(location.parent).as_posix(), str(path)
+                if any(str(above).endswith(str(source)) for above in Path(location).resolve().parents):
+                    yield from _modules_at(location)
+
+
+def _modules_at(location: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules in a package, or a single one, with their paths; without pathlib, which is slow."""
+    above, base = os.path.split(location)
+    walked = os.walk(location) if os.path.isdir(location) else [(above, [], [base])]  # noqa: PTH112 - as above
+    for folder, _, names in walked:
+        for name in names:
+            if name.endswith(_SUFFIXES):
+                yield f"{folder}/{name}"[len(above) + 1 :], f"{folder}/{name}"
 
 
 def sole(name: str, distributions: Iterable[Distribution]) -> Code:

@@ -140,6 +140,12 @@ class Host:
         for policy in self._policies:
             yield from unmatched(policy, self.installed)
 
+    def built_by(self, plugin: Plugin) -> str | None:
+        """Return the workflow that a policy says has built this code of a plugin. Raises ValueError."""
+        entries = (entry for policy in self._policies for entry in policy.allowed or () if entry.built_by)
+        found = (each for each in entries if each.id == plugin.id and each.digest == plugin.code.digest)
+        return next((entry.built_by for entry in found), None)
+
     @property
     def policy_files(self) -> list[str]:
         """The files of the policies in force."""

@@ -1,7 +1,9 @@
 """The policy: which plugins a cluster allows, decided from metadata before any import, in doubt none."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss, unexpected
@@ -17,12 +19,16 @@ if TYPE_CHECKING:
 EVERY = "*"
 """The value of ``versions`` that allows every version."""
 
+_LOWEST: Final = ("==", "===", "~=", ">=", ">")
+"""The operators of specifiers that say from which version on they match."""
+
 
 @record(frozen=True)
 class AllowedPlugin:
     """An entry of a policy; `versions` are PEP 440 specifiers or `EVERY`, `digest` None allows any code.
 
-    `where` is the location of its id in the policy.
+    `where` is the location of its id in the policy. `built_by` is the URL of the workflow that was shown to
+    have built the code with that digest: only what it has built takes the place of that.
     """
 
     id: str
@@ -30,6 +36,7 @@ class AllowedPlugin:
     versions: str
     digest: str | None
     where: Location
+    built_by: str | None = None
 
 
 @record(frozen=True)
@@ -55,9 +62,8 @@ def read_policy(path: Path) -> Policy:
     allowed = []
     for index, entry in enumerate(root.data["plugins"]):
         where = root.at(("plugins", index, "id"))
-        allowed.append(
-            AllowedPlugin(entry["id"], entry["distribution"], entry["versions"], entry.get("digest"), where)
-        )
+        named = entry["id"], entry["distribution"], entry["versions"]
+        allowed.append(AllowedPlugin(*named, entry.get("digest"), where, entry.get("builtBy")))
         if not _are_versions(entry["versions"]):
             at = root.at(("plugins", index, "versions"))
             found = f"'{entry['versions']}'"
@@ -78,6 +84,21 @@ def _are_versions(text: str) -> bool:
         return text == EVERY or len(SpecifierSet(text)) > 0
     except InvalidSpecifier:
         return False
+
+
+def is_downgrade(version: str, versions: str) -> bool:
+    """Return whether a version is lower than what the specifiers in a policy allow."""
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
+
+    if versions == EVERY or SpecifierSet(versions).contains(version, prereleases=True):
+        return False
+    lowest = []
+    for specifier in SpecifierSet(versions):
+        if specifier.operator in _LOWEST:
+            with contextlib.suppress(InvalidVersion):  # `===` takes any text
+                lowest.append(Version(specifier.version.removesuffix(".*")))
+    return any(Version(version) <= each for each in lowest)
 
 
 def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iterator[Problem]:

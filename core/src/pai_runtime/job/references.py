@@ -26,6 +26,9 @@ _REFERENCE = re.compile(r"<%\s*(\$\w+|this|parameters|secrets)\s*([.\[][^<>%]*)?
 _KEYS = re.compile(r"(?:\s*\.\s*[\w-]+|\s*\[\s*[0-9]+\s*\])*\s*")
 _KEY = re.compile(r"[\w-]+")
 
+_HIDDEN = "******"
+"""What stands for the value of a secret where a platform shows a job."""
+
 _MOST_NESTED = 50
 _LONGEST_INDEX = 9
 
@@ -268,7 +271,11 @@ class Renderer:
                     " give one with --secrets, or in a pod mount it as secrets.yaml"
                 )
             raise _NothingThere(message, keys[0], secrets)
-        return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
+        above = f"$secrets.{keys[0]}"
+        if _descend(self._job.secrets[keys[0]], keys[1:], above).data == _HIDDEN:
+            message = f"the value of the secret '{keys[0]}' is hidden; fill it in, or give it with --secrets"
+            raise _NothingThere(message)
+        return _descend(secrets[keys[0]], keys[1:], above)
 
     def _find_referred(self, root: str, keys: list[str]) -> _Found | None:
         if self._role is None and self._final:

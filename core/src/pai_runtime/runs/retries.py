@@ -43,15 +43,22 @@ class Retries:
     """The retries of a run until `deadline` (monotonic clock); `of_job` counts those of the job.
 
     A task is retried only if the job's tasks need not start together. A failure that is known to be permanent
-    is not retried, unless the job says so.
+    is not retried, unless the job says so. `earlier` attempts of the job are no retries.
     """
 
-    def __init__(self, job: Job, deadline: float, events: RunEvents, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, job: Job, deadline: float, events: RunEvents, say: Callable[[str], None], earlier: int = 0
+    ) -> None:
         self.of_job = 0
         self._job = job
         self._deadline = deadline
         self._events = events
         self._say = say
+        self._earlier = earlier
+
+    def attempt(self, of_task: int = 0) -> Attempt:
+        """Return an attempt of a task in the attempt of the job that there is now."""
+        return Attempt(self._earlier + self.of_job, of_task)
 
     def retry_task(self, task: RetriedTask, code: int) -> bool:
         """Prepare a task that failed with `code` for another attempt; return whether there is one."""
@@ -61,7 +68,7 @@ class Retries:
             return False
         self._say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
-            task.prepare_retry(Attempt(self.of_job, number))
+            task.prepare_retry(self.attempt(number))
         except OSError as error:
             directory = error.filename or task.label
             self._say(f"cannot retry task {task.label}: {directory}: {error.strerror}")
@@ -77,7 +84,7 @@ class Retries:
         self._say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
         try:
             for task in tasks:
-                task.prepare_retry(Attempt(self.of_job))
+                task.prepare_retry(self.attempt())
         except OSError as error:
             self._say(f"cannot restart the job: {error.filename}: {error.strerror}")
             return False

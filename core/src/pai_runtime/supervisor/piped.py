@@ -23,12 +23,17 @@ _STANDARD = (0, 1, 2)
 
 def main() -> int:
     """Supervise the task, and return its exit code. Raises OSError, ValueError and EOFError."""
-    open_standard_streams()
     where, options = sys.argv[1:]
+    return supervise_piped(where, LaunchOptions.from_argument(options))
+
+
+def supervise_piped(where: str, options: LaunchOptions) -> int:
+    """Supervise the task whose directory is at `where`, as `main` does."""
+    open_standard_streams()
     secrets, lifeline = _secrets(), os.dup(0)
     with Folder.at(where) as folder:
         given = replace(
-            LaunchOptions.from_argument(options),
+            options,
             secrets_fd=secrets,
             lifeline_fd=lifeline,
             sessions_fd=listen(folder),

@@ -276,11 +276,14 @@ class Services:
             self._task.loop.turn(until)
 
     def _tell_ready(self, service: Service, environment: Mapping[str, str]) -> None:
+        address = service.address and self._filled_in(service.address, environment)
+        self._task.say(f"[INFO] service '{service.name}' is ready" + (f": {address}" if address else ""))
+        masked = address and self._task.logs.masks.mask(address)
+        self._task.journal.add("serviceReady", service=service.name, address=masked)
+
+    def _filled_in(self, address: str, environment: Mapping[str, str]) -> str:
         from string import Template  # noqa: PLC0415 - few services have an address
 
         host = self._task.options.served_at
         reached = {"PAI_CURRENT_CONTAINER_IP": host} if host else {}
-        address = service.address and Template(service.address).safe_substitute({**environment, **reached})
-        self._task.say(f"[INFO] service '{service.name}' is ready" + (f": {address}" if address else ""))
-        masked = address and self._task.logs.masks.mask(address)
-        self._task.journal.add("serviceReady", service=service.name, address=masked)
+        return Template(address).safe_substitute({**environment, **reached})

@@ -113,9 +113,9 @@ def _load_the_end(plan: Plan) -> None:
     if plan.hold or plan.services:
         import pai_runtime.supervisor.hold
     if plan.services:
-        import string  # noqa: F401 - as all of these
-
         import pai_runtime.supervisor.services  # noqa: F401 - and those above
+    if any(planned.service.address for planned in plan.services):
+        import string  # noqa: F401 - as all of these
 
 
 def load_all() -> None:

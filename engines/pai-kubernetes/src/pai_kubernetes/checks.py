@@ -1,7 +1,7 @@
 """Checks of a job against an engine profile alone, without asking the cluster."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pai_kubernetes.manifests.resources import virtual_cluster
@@ -9,11 +9,10 @@ from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.roles import MOST_TASKS
 from pai_pod.engine import task_images
-from pai_runtime.engine import InvalidInput, Job, Location, Plan, Problems, TaskRole
-from pai_runtime.engine.jobs import UseRecord, use_location
+from pai_runtime.engine import InvalidInput, Job, Plan, Problems, TaskRole
+from pai_runtime.engine.jobs import asked_mounts, report_unknown_storage, use_location
 from pai_runtime.engine.messages import Severity, listed
 from pai_runtime.engine.records import TaskName
-from pai_runtime.plugin import Mount
 
 _MOST_ROLES_IN_QUEUE: Final = 8
 """Maximum for any version of Kueue: with more, older ones silently make no Workload."""
@@ -123,11 +122,11 @@ def _check_shared_memory(role: TaskRole, problems: Problems) -> None:
 def _check_mounts(
     job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems
 ) -> None:
-    for role, mount, use in _mounts(plans):
+    for role, mount, use in asked_mounts(plans):
         known = mount.source in profile.storages
         if mount.kind == "storage" and not known:
             where = use_location(job, role, use, mount.source)
-            _report_unknown_storage(mount.source, use, where, profile, problems)
+            report_unknown_storage(mount.source, use, where, profile.name, profile.storages, problems)
         options = use.parameters.get("options")
         if mount.kind == "nfs" and not known and options:
             message = (
@@ -136,33 +135,6 @@ def _check_mounts(
             )
             at_options = use_location(job, role, use, str(options))
             problems.add(at_options.problem("no-effect", message, severity="warning"))
-
-
-def _report_unknown_storage(
-    name: str, use: UseRecord, where: Location, profile: KubernetesProfile, problems: Problems
-) -> None:
-    message = (
-        f"there is no storage '{name}';"
-        f" profile '{profile.name}' has {listed(list(profile.storages)) or 'none'}"
-    )
-    severity: Severity = "error"
-    if use.failure_policy == "ignore":
-        severity = "warning"
-        message += "; it is not mounted, and the failurePolicy ignores that"
-    meant = problems.suggestions.near_miss(name, profile.storages)
-    problems.add(where.problem("unknown-storage", message, found=name, suggestion=meant, severity=severity))
-
-
-def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRecord]]:
-    """Yield each mount that a use makes in a role, once for all of its tasks."""
-    seen = set()
-    for (role, _), plan in plans.items():
-        for planned in plan.mounts:
-            mount, use = planned.mount, plan.uses[planned.use]
-            key = (role, use.name, use.source, mount.source, mount.path)
-            if key not in seen:
-                seen.add(key)
-                yield role, mount, use
 
 
 def _check_extras(job: Job, problems: Problems) -> None:

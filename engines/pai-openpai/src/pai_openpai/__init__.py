@@ -12,6 +12,7 @@ from pai_runtime.plugin import hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pai_runtime.engine import Engine, Profile
     from pai_runtime.plugin.job_format import Problems, Value
 
 
@@ -21,3 +22,11 @@ def pai_check_job(document: Value, problems: Problems) -> None:
     from pai_openpai.job_check import check_for_openpai  # noqa: PLC0415 - slow, and not for the pods
 
     check_for_openpai(document, problems)
+
+
+@hookimpl
+def pai_engine(profile: Profile) -> Engine:
+    """Open the cluster that a profile describes. Raises `InvalidInput`."""
+    from pai_openpai.client.engine import OpenpaiCluster  # noqa: PLC0415 - as above
+
+    return OpenpaiCluster(profile)

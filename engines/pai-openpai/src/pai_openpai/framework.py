@@ -10,6 +10,7 @@ import binascii
 import zlib
 
 from pai_openpai.framework_field import BadFramework, Field
+from pai_openpai.ltp_ports import is_of_ltp
 from pai_openpai.port_spec import PortSpec, read_port_spec
 from pai_pod.addresses import is_address
 from pai_runtime.document.amounts import size_text
@@ -99,7 +100,9 @@ def _read_roles(roles: Field, known: Mapping[TaskName, FrameworkTask]) -> Iterat
             raise role.at("name").wrong("a name that no other role has")
         names.add(name)
         number = role.at("taskNumber").number(1, MOST_TASKS)
-        spec = read_port_spec(role.at("task", "pod", "metadata", "annotations", _ANNOTATION), number)
+        pod = role.at("task", "pod")
+        annotation = pod.at("metadata", "annotations", _ANNOTATION)
+        spec = read_port_spec(annotation, number, is_ltp=is_of_ltp(pod))
         tasks += number
         ports += number * sum(each.count for each in spec.labels.values())
         if tasks > MOST_TASKS or ports > MOST_PORTS:

@@ -6,8 +6,10 @@ own prerequisite only.
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
-from pai_openpai.rendered_values import changed_values
+from pai_openpai.ignored_fields import ignored_fields
+from pai_openpai.rendered_values import changed_tags, changed_values
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
@@ -15,7 +17,7 @@ from pai_runtime.job.model import PROTOCOL_TYPES, is_reference
 from pai_runtime.job.reading import mapping, mappings, string, strings, text
 from pai_runtime.task.record import replace
 
-MOST_BYTES = 102_400
+MOST_BYTES: Final = 102_400
 """Maximum size of the body of a request to OpenPAI's REST server."""
 
 _CODE = "refused-by-openpai"
@@ -38,7 +40,7 @@ def check_for_openpai(root: Value, problems: Problems) -> None:
     found.add(*_size(root), *_references(root))
     for problem in found.in_order:
         problems.add(replace(problem, code=_CODE, message=f"OpenPAI refuses the job: {problem.message}"))
-    problems.add(*_open_secrets(root), *changed_values(root))
+    problems.add(*_open_secrets(root), *changed_values(root), *changed_tags(root), *ignored_fields(root))
 
 
 def _size(root: Value) -> Iterator[Problem]:

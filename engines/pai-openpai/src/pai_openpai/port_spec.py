@@ -12,6 +12,7 @@ port check tells the task whose ports collide.
 from __future__ import annotations
 
 from pai_openpai.framework_field import Field
+from pai_openpai.ltp_ports import ltp_port
 from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.task.record import record
 
@@ -35,26 +36,27 @@ class PortRange:
 
 @record(frozen=True)
 class PortSpec:
-    """The annotation of a task role: ports by label, and the range of hashed ones."""
+    """The annotation of a task role: ports by label, the range of hashed ones, and whether as LTP does."""
 
     labels: Mapping[str, PortRange]
     first: int = FIRST
     end: int = END
+    is_ltp: bool = False
 
     def ports(self, index: int, pod_uid: str | None) -> dict[str, tuple[int, ...]]:
         """Return the ports of a task by label, without those that are unknown before its pod exists."""
-        found = {}
+        found, port = {}, ltp_port if self.is_ltp else hashed_port
         for label, each in self.labels.items():
             if each.start is not None:
                 start = each.start + each.count * index
                 found[label] = tuple(range(start, start + each.count))
             elif pod_uid is not None:
                 numbers = range(each.count)
-                found[label] = tuple(hashed_port(pod_uid, label, n, self.first, self.end) for n in numbers)
+                found[label] = tuple(port(pod_uid, label, n, self.first, self.end) for n in numbers)
         return found
 
 
-def read_port_spec(annotation: Field, tasks: int) -> PortSpec:
+def read_port_spec(annotation: Field, tasks: int, *, is_ltp: bool = False) -> PortSpec:
     """Read the annotation about a role with `tasks` tasks. Raises `BadFramework`.
 
     Three forms are in use: ``{schedulePortStart, schedulePortEnd, ports: {label: {count}}}``, and the older
@@ -74,7 +76,8 @@ def read_port_spec(annotation: Field, tasks: int) -> PortSpec:
         if label not in found:
             found[label] = _read_range(labels.at(label), tasks) if is_older else PortRange(1)
     first = _bound(spec, "schedulePortStart", FIRST).number(1, _MOST_PORTS - 1)
-    return PortSpec(found, first, _bound(spec, "schedulePortEnd", END).number(first + 1, _MOST_PORTS))
+    end = _bound(spec, "schedulePortEnd", END).number(first + 1, _MOST_PORTS)
+    return PortSpec(found, first, end, is_ltp)
 
 
 def _bound(spec: Field, key: str, usual: int) -> Field:

@@ -14,6 +14,7 @@ from pai_runtime.job.reading import mapping, strings
 
 _CODE = "changed-by-openpai"
 _PARAMETER = re.compile(r"<%\s*\$parameters\s*\.\s*([\w-]+)[^<>%]*%>")
+_TAG = re.compile(r"<%\s*(?:[#^/>{&=!]|(?![^%]*%>))")
 _ANCHOR = re.compile(r"&\S+\s+")
 _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _LEFT_AS_TEXT = re.compile(r"[-+]?0(?:\d|o).*")  # its YAML 1.1 knows no 0o17, and no numbers such as 09
@@ -34,6 +35,15 @@ def changed_values(root: Value) -> Iterator[Problem]:
     for parameter in parameters.values():
         if parameter.key in used:
             yield from map(_problem, _changed(parameter))
+
+
+def changed_tags(root: Value) -> Iterator[Problem]:
+    """Report what begins with ``<%`` in commands and is a tag of Mustache to OpenPAI, but no reference."""
+    roles = mapping(root, "taskRoles")
+    for command in (each for role in (roles.values() if roles else ()) for each in strings(role, "commands")):
+        if found := _TAG.search(command.text):
+            message = f"OpenPAI drops or refuses what begins with '{found[0]}'; write '<' and '%' apart"
+            yield command.problem(_CODE, message, found[0])
 
 
 def _changed(value: Value) -> Iterator[Value]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pai_pod.bundle.errors import CannotBundle
     from pai_pod.bundle.kept import kept_bundle
     from pai_pod.entering import enter_argv
-    from pai_pod.entry import RUNTIME_DIR
+    from pai_pod.entry import PIPED, RUNTIME_DIR
     from pai_pod.given_run import JOB_FILE, run_files
     from pai_pod.handover import Handover, hand_over
     from pai_pod.image_reference import DOCKER_HUB, BadReference, parse_reference
@@ -35,6 +35,7 @@ __all__ = [
     "FIRST_PORT",
     "JOB_FILE",
     "PERMANENT_INIT_CODES",
+    "PIPED",
     "PORT_VARIABLE",
     "RUNTIME_DIR",
     "SUCCESS",
@@ -73,6 +74,7 @@ _PLACES: Final = {
     "FIRST_PORT": ("ports", "FIRST"),
     "Handover": ("handover", "Handover"),
     "JOB_FILE": ("given_run", "JOB_FILE"),
+    "PIPED": ("entry", "PIPED"),
     "PORT_VARIABLE": ("runtime_log", "PORT_VARIABLE"),
     "Peers": ("peers", "Peers"),
     "RUNTIME_DIR": ("entry", "RUNTIME_DIR"),

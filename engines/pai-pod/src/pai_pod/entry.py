@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
 """The variable that names the task's folder if it is not at the platform's default path."""
+PIPED = "piped"
+"""The first argument of the launcher for a task of an engine that is tied to it by its standard input.
+
+The task's directory and launch options follow; see `pai_runtime.supervisor.piped`.
+"""
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
@@ -41,7 +46,18 @@ def main() -> int:
     """Run the task, and return its exit code; with an argument, enter the task that runs."""
     if sys.argv[1:2] == [ENTER]:
         return enter(_task_folder(image_environment(os.environ)), sys.argv[2], sys.argv[3:])
+    if sys.argv[1:2] == [PIPED]:
+        return _run_piped(*sys.argv[2:])
     return _run()
+
+
+def _run_piped(where: str, given: str) -> int:
+    """Run a task with all of its phases, which has no init container: its secrets come by standard input."""
+    from pai_runtime.supervisor.piped import supervise_piped
+
+    _take_back(image_environment(os.environ))
+    options = LaunchOptions.from_argument(given)
+    return supervise_piped(where, replace(options, python=None, certificates=_certificates(), tools=TOOLS))
 
 
 def _run() -> int:
@@ -114,9 +130,13 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
         rotation=Rotation(tai64n=handover.has_tai64n_names),
         secrets_fd=secrets.fd,
         hook_argv=hook_argv(),
-        certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
+        certificates=_certificates(),
         tools=TOOLS,
     )
+
+
+def _certificates() -> str:
+    return next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES)
 
 
 def _on_this_machine(options: LaunchOptions, given: str) -> LaunchOptions:

@@ -2,37 +2,50 @@
 
 import json
 import os
+import pwd
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
-from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan
+from pai_pod.engine import paths
+from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
 from pai_runtime.engine.local import (
     Folder,
     LocalRequest,
     Site,
     TaskName,
     TaskSettings,
-    check_storages,
     local_environment,
     placement,
 )
 from pai_slurm.allocation import Place, addresses, components_of, places_of
-from pai_slurm.steps import Steps, last_words
-
-NODES: Final = "nodes.json"
-"""The file with the node of each task, its address and component, in the directory of the run."""
+from pai_slurm.images import Contained, Images, contained, role_images
+from pai_slurm.shapes import shape_of
+from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
+from pai_slurm.storages import bound_storages, check_mounted
+from pai_slurm.submitted import NODES
 
 
 class Allocated(Site):
     """The nodes of the allocation that this process is in; each task is a step.
 
-    `limit` names whose time limit the run's timeout is, if it is not its own.
+    With `images`, tasks run in theirs. `only` is the number of a task that has the allocation alone. `limit`
+    names whose time limit the run's timeout is, if it is not its own.
     """
 
-    def __init__(self, job: Job, folder: Folder, wanted: LocalRequest, *, limit: str = "") -> None:
+    def __init__(
+        self,
+        job: Job,
+        folder: Folder,
+        wanted: LocalRequest,
+        *,
+        images: Images | None,
+        only: int | None = None,
+        limit: str = "",
+    ) -> None:
         super().__init__(job, folder, wanted)
+        self._only = only
+        self._images = images
         self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
         self._steps: Steps | None = None
@@ -42,32 +55,44 @@ class Allocated(Site):
         path = self.folder.path
         found = placement(self.job, path.name, self.wanted.user, path, ports)
         try:
-            self._places = places_of(self.job, components_of(os.environ))
+            components = components_of(os.environ)
+            if self._only is None:
+                self._places = places_of(self.job, components)
+            else:
+                name = list(found.places)[self._only]
+                shape = shape_of(self.job.roles[name[0]])
+                self._places = {name: Place(components[0].nodes[0].name, None, shape)}
             hosts = addresses({place.node for place in self._places.values()})
         except ClusterError as error:
             raise CannotRun(str(error)) from None
+        self._hosts = {name: hosts.get(place.node, place.node) for name, place in self._places.items()}
         places = {
-            name: replace(place, host=hosts.get(self._places[name].node, self._places[name].node))
+            name: replace(
+                place,
+                host=self._hosts.get(name),  # that of another element of an array is unknown
+                folder=paths.TASK_FOLDER if self._images else place.folder,
+            )
             for name, place in found.places.items()
         }
-        self._hosts = {name: str(place.host) for name, place in places.items()}
         return replace(found, places=places)
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
         """Check the storages, and say what may surprise people. Raises `CannotRun`."""
-        for note in check_storages(plans.values(), self.wanted.storages):
+        has_images = self._images is not None
+        notes = check_mounted(plans.values(), self.wanted.storages, in_images=has_images)
+        for note in dict.fromkeys(notes):
             self.wanted.say(note)
         self.say_not_set()
-        names = ", ".join(self.job.docker_images())
-        self.wanted.say(f"note: tasks use the programs of the nodes, not those of {names}")
+        if not has_images:
+            names = ", ".join(self.job.docker_images())
+            self.wanted.say(f"note: tasks use the programs of the nodes, not those of {names}")
 
     def settings(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> TaskSettings:
         """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
         path = self.folder.path
         try:
-            self._steps = Steps(
-                {str(path / role / str(index)): self._places[role, index] for role, index in plans}
-            )
+            places = {str(path / role / str(index)): self._places[role, index] for role, index in plans}
+            self._steps = Steps(places, self._contained(plans, self._images) if self._images else {})
             self.folder.write(NODES, json.dumps(self._nodes()), 0o600)
         except ClusterError as error:
             raise CannotRun(str(error)) from None
@@ -75,7 +100,7 @@ class Allocated(Site):
             raise CannotRun(f"{error.filename}: {error.strerror}") from None
         return TaskSettings(
             secrets=self.all_secrets(plans, secrets),
-            environment=local_environment(self.asked),
+            environment=self._environment(),
             prefixed=False,
             shown_elsewhere=True,
             namespaces=0,
@@ -97,6 +122,29 @@ class Allocated(Site):
         """Forget the steps; the allocation is not ours to release."""
         if self._steps is not None:
             self._steps.close()
+
+    def _environment(self) -> dict[str, str]:
+        if self._images is None:
+            return {**MPI_BY_SSH, **local_environment(self.asked)}
+        found = {name: os.environ[name] for name in ("HOME", "PATH", *self.asked) if name in os.environ}
+        user = pwd.getpwuid(os.geteuid()).pw_name  # without which ch-run does nothing
+        return {**MPI_BY_SSH, "USER": user, **found}
+
+    def _contained(self, plans: Mapping[TaskName, Plan], images: Images) -> dict[str, Contained]:
+        """Return how each task gets into its image, by its folder. Raises `CannotRun`."""
+        problems = Problems()
+        path, names = self.folder.path, role_images(self.job, images, problems)
+        problems.check()
+        return {
+            str(path / role / str(index)): contained(
+                images,
+                names[role],
+                str(path / role / str(index)),
+                bound_storages(plan, self.wanted.storages, path),
+                gpu=self.job.roles[role].gpu > 0,
+            )
+            for (role, index), plan in plans.items()
+        }
 
     def _nodes(self) -> dict[str, dict[str, str]]:
         return {

@@ -10,6 +10,7 @@ from pai_runtime.engine import CannotRun, ClusterError, Job
 from pai_runtime.engine.records import TaskName
 from pai_slurm.commands import call
 from pai_slurm.shapes import Shape, tasks_by_shape
+from pai_slurm.times import moment_of
 
 _COUNTS: Final = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _MOST_NODES: Final = 100_000
@@ -78,7 +79,7 @@ def seconds_left(job_id: str) -> float | None:
     try:
         said = call("scontrol", "show", "job", job_id, "--oneliner")
         end = re.search(r"\bEndTime=(\S+)", said)
-        return time.mktime(time.strptime(end[1], "%Y-%m-%dT%H:%M:%S")) - time.time() if end else None
+        return moment_of(end[1]) - time.time() if end else None
     except (ClusterError, ValueError):
         return None
 

@@ -10,6 +10,7 @@ from pai_runtime.engine import Job, Placement, RunRequest
 from pai_runtime.engine.local import OPTIONS, LocalEngine, NewLocalRun
 from pai_slurm.allocated import Allocated
 from pai_slurm.allocation import seconds_left
+from pai_slurm.images import Images
 
 _RESERVE: Final = 60.0
 """Seconds before the end of the allocation in which tasks are ended, with their exit callbacks.
@@ -28,16 +29,27 @@ class AllocationEngine(LocalEngine):
     }
     prints_output = False
 
+    def __init__(self, images: Images | None = None, only: int | None = None) -> None:
+        super().__init__()
+        self._site = partial(Allocated, images=images, only=only)
+
     def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        return NewAllocatedRun(request, Allocated)
+        return NewAllocatedRun(request, self._site)
 
 
 class NewAllocatedRun(NewLocalRun):
     """A run in the allocation around us that is not started yet."""
 
+    job: Job
+
+    def __init__(self, request: RunRequest, site: "partial[Allocated]") -> None:
+        super().__init__(request)
+        self._allocated = site
+
     def place(self, job: Job) -> Placement:
         """Return a placement; tasks end before the allocation, with the time to save their work."""
+        self.job, limit = job, ""
         request, job_id = self._request, os.environ.get("SLURM_JOB_ID", "")
         left = seconds_left(job_id)
         if left is not None:
@@ -46,5 +58,6 @@ class NewAllocatedRun(NewLocalRun):
                 early = f"{left - timeout:.0f} s before"
                 request.say(f"note: the allocation ends in {left:.0f} s; tasks are ended {early}")
                 self._request = replace(request, timeout=timeout)
-                self._site = partial(Allocated, limit=f"the allocation, Slurm job {job_id}")
+                limit = f"the allocation, Slurm job {job_id}"
+        self._site = partial(self._allocated, limit=limit)
         return super().place(job)

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Job, Problem, Problems, TaskRole
+from pai_runtime.engine import Job, Plan, Problem, Problems, TaskRole
+from pai_runtime.engine.jobs import UseRecord, asked_mounts, report_unknown_storage, use_location
 from pai_runtime.engine.local import secrets_among
 from pai_runtime.engine.messages import Severity
+from pai_runtime.engine.records import TaskName
 from pai_slurm.commands import Refused, call
+from pai_slurm.images import PYXIS, Images, role_images
+from pai_slurm.profile import SlurmProfile
 from pai_slurm.shapes import tasks_by_shape
+from pai_slurm.storages import is_in_place
 from pai_slurm.times import seconds_of
 
 _MOST_COMPONENTS: Final = 128
@@ -28,6 +33,38 @@ def check_job(job: Job, problems: Problems) -> None:
             f"{name} is secret, and the environment of a job is for all to keep; make it a secret of the job"
         )
         problems.add(Problem("secret-variable", message, job.position, "extras.environment"))
+
+
+def check_images(job: Job, images: Images, problems: Problems) -> None:
+    """Report images that are not there, and what cannot be done with them."""
+    role_images(job, images, problems)
+    if images.program == PYXIS and "--container-image" not in call("srun", "--help"):
+        message = "srun has no --container-image here, and the engine profile runs images by pyxis"
+        problems.add(Problem("no-pyxis", message))
+
+
+def check_storages(
+    job: Job, plans: Mapping[TaskName, Plan], profile: SlurmProfile, problems: Problems
+) -> None:
+    """Report storages that the profile has not, or whose directory is not where the job wants it."""
+    for role, mount, use in asked_mounts(plans):
+        storage = profile.storages.get(mount.source)
+        where = use_location(job, role, use, mount.source)
+        if storage is None and mount.kind == "storage":
+            report_unknown_storage(mount.source, use, where, profile.name, profile.storages, problems)
+        elif storage and not profile.images and not is_in_place(mount.path, storage / mount.sub_path):
+            message = (
+                f"cannot be mounted at {mount.path}: without images, tasks see the nodes as they are;"
+                f" expected a profile with 'images', or {storage / mount.sub_path} mounted there on all nodes"
+            )
+            problems.add(where.problem("not-mounted", message, found=mount.path, severity=_severity(use)))
+        elif storage and mount.read_only and profile.images and not profile.images.can_mount_read_only:
+            message = f"cannot be mounted read-only: {profile.images.program} always mounts writable"
+            problems.add(where.problem("not-read-only", message, severity=_severity(use)))
+
+
+def _severity(use: UseRecord) -> Severity:
+    return "warning" if use.failure_policy == "ignore" else "error"
 
 
 def check_cluster(

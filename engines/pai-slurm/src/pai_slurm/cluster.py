@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,25 +28,28 @@ from pai_runtime.engine import (
 )
 from pai_runtime.engine.local import Folder, TaskName, local_environment, placement
 from pai_runtime.engine.submitting import write_submission
-from pai_slurm.checks import check_cluster, check_job
+from pai_slurm.checks import check_cluster, check_images, check_job, check_storages
 from pai_slurm.commands import Refused, call
+from pai_slurm.images import Images
 from pai_slurm.profile import read_profile
 from pai_slurm.queue import Queue
 from pai_slurm.reader import SlurmRunReader
 from pai_slurm.script import COMMENT, batch_script
-from pai_slurm.submitted import is_name, new_folder, note_job, note_submission
+from pai_slurm.submitted import Settings, is_name, new_folder, note_job, note_settings, note_submission
 from pai_slurm.times import TIME_LIMIT
 
 _TIME: Final = "time-limit"
+_REQUEUE: Final = "requeue"
 _UNNAMED: Final = "run"
+_BUNDLES: Final = ".bundles"
 _CANNOT: Final = {
     "--share": "the directory of a run has secrets until it begins",
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
     "--out": "the directories of runs are where the engine profile says",
     "--isolation": "tasks are steps of an allocation, which Slurm isolates as its operator has it",
     "--env": "give the value, too, as in --env NAME=VALUE; or use secrets of the job",
-    "--storage": "tasks see the file systems of the nodes as they are",
-    "--storage-config": "tasks see the file systems of the nodes as they are",
+    "--storage": "the storages of a cluster are in its engine profile",
+    "--storage-config": "the storages of a cluster are in its engine profile",
 }
 
 
@@ -62,6 +66,7 @@ class SlurmCluster(Engine):
         Option(
             _TIME, "time limit of the allocation, such as 30 (minutes), 2:00:00 or 1-12", "TIME", _time_limit
         ),
+        Option(_REQUEUE, "let Slurm start the job again after preemption or the loss of a node"),
     )
     cannot = _CANNOT
     has_own_plugins = False
@@ -111,15 +116,20 @@ class NewSlurmRun(NewRun):
         """Return a placement to look at plans by: where tasks are is known in the allocation."""
         self._job = job
         ports = iter(range(20000, 65536))
-        return placement(job, job.name, self._request.user, self._cluster.profile.runs / job.name, ports)
+        profile = self._cluster.profile
+        found = placement(job, job.name, self._request.user, profile.runs / job.name, ports)
+        return replace(found, storages=frozenset(profile.storages))
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what never can start there."""
-        del plans
+        profile = self._cluster.profile
         check_job(self._job, problems)
+        check_storages(self._job, plans, profile, problems)
+        if profile.images:
+            check_images(self._job, profile.images, problems)
         if ask and not problems.has_errors:
             allocation = self._allocation()
-            check_cluster(self._job, self._cluster.profile.runs, allocation, self._script(_UNNAMED), problems)
+            check_cluster(self._job, profile.runs, allocation, self._script(_UNNAMED), problems)
 
     def render(
         self,
@@ -144,6 +154,7 @@ class NewSlurmRun(NewRun):
                 with runs.folder(path.name) as folder:
                     write_submission(folder, self._job, self._request, plans.values())
                     note_submission(folder, self._job, self._request.user)
+                    note_settings(folder, self._settings())
                     note_job(folder, self._submitted(path))
             except MayBeLeft:
                 raise
@@ -153,6 +164,27 @@ class NewSlurmRun(NewRun):
                     raise CannotRun(f"{error.filename}: {error.strerror}") from None
                 raise
         return self._cluster.open_run(path.name)
+
+    def _settings(self) -> Settings:
+        storages = {name: str(path) for name, path in self._cluster.profile.storages.items()}
+        return Settings(self._images(), storages, self._requeues)
+
+    @property
+    def _requeues(self) -> bool:
+        return self._cluster.profile.requeues or bool(self._request.options.get(_REQUEUE))
+
+    def _images(self) -> Images | None:
+        """Return how images are run, with the bundle for them, which all nodes see."""
+        images = self._cluster.profile.images
+        if images is None:
+            return None
+        from pai_pod.engine import CannotBundle, kept_bundle  # noqa: PLC0415 - only what is used is imported
+
+        try:
+            bundle = kept_bundle(self._request.say, self._cluster.profile.runs / _BUNDLES)
+        except CannotBundle as error:
+            raise CannotRun(str(error)) from None
+        return replace(images, bundle=str(bundle))
 
     def _submitted(self, path: Path) -> str:
         """Submit the script, and return the id of the job."""
@@ -177,7 +209,8 @@ class NewSlurmRun(NewRun):
         return {**self._cluster.profile.allocation, **({"time": time_limit} if time_limit else {})}
 
     def _script(self, name: str) -> str:
-        return batch_script(self._job, self._cluster.profile.runs / name, self._allocation())
+        runs = self._cluster.profile.runs
+        return batch_script(self._job, runs / name, self._allocation(), requeues=self._requeues)
 
 
 def _left_of(path: Path) -> str:

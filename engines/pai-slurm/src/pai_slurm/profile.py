@@ -1,12 +1,13 @@
 """An engine profile for Slurm, typed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Problems, Profile
+from pai_runtime.engine import Problems, Profile, Value
 from pai_runtime.engine.documents import check_value, package_schema, written_path
+from pai_slurm.images import Images
 
 _OURS: Final = (
     "chdir",
@@ -28,12 +29,16 @@ class SlurmProfile:
     """The way in which a Slurm cluster is used.
 
     `runs` is the shared directory of the runs. `allocation` has the values of options of ``sbatch``, by their
-    names without hyphens; empty for one without a value.
+    names without hyphens; empty for one without a value. `images` says how they are run, if they are.
+    `storages` maps names to directories.
     """
 
     name: str
     runs: Path
     allocation: Mapping[str, str] = field(default_factory=dict)
+    images: Images | None = None
+    storages: Mapping[str, Path] = field(default_factory=dict)
+    requeues: bool = False
 
 
 def read_profile(profile: Profile) -> SlurmProfile:
@@ -41,8 +46,7 @@ def read_profile(profile: Profile) -> SlurmProfile:
     root, problems = profile.value, Problems()
     check_value(root, package_schema("pai_slurm", "profile.schema.json"), problems)
     problems.check()
-    further = root.get("sbatch")
-    for option in further.values() if further else ():
+    for option in _items(root.get("sbatch")):
         if option.key in _OURS:
             problems.add(option.problem("not-for-profiles", "is set by the engine itself", at_key=True))
     problems.check()
@@ -51,4 +55,22 @@ def read_profile(profile: Profile) -> SlurmProfile:
     allocation |= {
         name: "" if value is True else str(value) for name, value in root.data.get("sbatch", {}).items()
     }
-    return SlurmProfile(profile.name, written_path(root.get("runs") or root), allocation)
+    return SlurmProfile(
+        profile.name,
+        written_path(root.get("runs") or root),
+        allocation,
+        _images(root.get("images")),
+        {str(each.key): written_path(each) for each in _items(root.get("storages"))},
+        root.data.get("requeue", False),
+    )
+
+
+def _images(found: Value | None) -> Images | None:
+    if found is None:
+        return None
+    folder = found.get("folder")
+    return Images(str(found.data["program"]), str(written_path(folder)) if folder else "")
+
+
+def _items(found: Value | None) -> Iterable[Value]:
+    return found.values() if found else ()

@@ -4,19 +4,21 @@ import os
 import pwd
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.messages import printable
 from pai_slurm.commands import call
+from pai_slurm.times import moment_of
 
 _EVERY: Final = 5.0
 """Seconds between two questions while a job waits; while all of interest run, six times as many."""
 _RUNNING: Final = 30.0
 _ENDING: Final = 0.5
 _LONGEST: Final = 60.0
-_FORMAT: Final = "%i|%T|%S|%r"
+_FORMAT: Final = "%i|%T|%S|%e|%r"
+_FIELDS: Final = 5
 
 _REASONS: Final = {
     "Resources": "waits for resources",
@@ -26,6 +28,7 @@ _REASONS: Final = {
     "Dependency": "waits for another job",
     "JobHeldUser": "is held; scontrol release lets it start",
     "JobHeldAdmin": "is held by an administrator",
+    "launch_failed_requeued_held": "is held: a node could not start it; scontrol release lets it start",
     "PartitionDown": "waits: its partition is down",
     "PartitionInactive": "waits: its partition is inactive",
     "Reservation": "waits for its reservation",
@@ -36,6 +39,12 @@ _NEVER: Final = {
     "PartitionTimeLimit": "asks for more time than its partition allows",
     "PartitionConfig": "asks for what no node of its partition has",
     "BadConstraints": "asks for features that no node has",
+}
+_ONE_OF: Final = re.compile(r"\+0$|_(\d+|\[.*\])$")
+"""What follows the id of a job: its first component, which has the others' fate, or some of its array."""
+_PAUSED: Final = {
+    "SUSPENDED": "is suspended; scontrol resume lets it go on",
+    "STOPPED": "is stopped; scancel --signal=CONT lets it go on",
 }
 DONE_TO_IT: Final = {
     "TIMEOUT": "was ended by its time limit",
@@ -59,11 +68,16 @@ ENDS: Final = {
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, and its likely start."""
+    """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, its likely start, and its end.
+
+    `rest` is what waits of an array of which some has begun.
+    """
 
     state: str
-    reason: str
     start: str
+    end: str
+    reason: str
+    rest: "QueuedJob | None" = None
 
     @property
     def is_waiting(self) -> bool:
@@ -75,8 +89,18 @@ class QueuedJob:
         """Whether it has ended, and how will not change."""
         return self.state in ENDS
 
-    def why_waiting(self) -> str:
-        """Return why it waits, in words, with Slurm's own estimate of its start."""
+    def ended_at(self) -> float:
+        """Return when it has ended, in seconds since 1970, and by the clock of this machine not later."""
+        now = time.time()
+        try:
+            return min(moment_of(self.end), now)
+        except ValueError:
+            return now
+
+    def why_not_running(self) -> str:
+        """Return why it waits, in words, with Slurm's own estimate of its start; empty if it runs."""
+        if not self.is_waiting:
+            return self.rest.why_not_running() if self.rest else _PAUSED.get(self.state, "")
         name = self.reason.partition(",")[0].strip("()")
         if never := _NEVER.get(name):
             return f"will never start: it {never} ({name})"
@@ -126,10 +150,28 @@ class Queue:
             self._failures += 1
             self._next = now + min(_EVERY * 2**self._failures, _LONGEST)
             return
-        rows = [line.split("|", 3) for line in said.splitlines()]
-        # A heterogeneous job is one by its first component, which has the others' fate.
-        jobs = {row[0].removesuffix("+0"): QueuedJob(row[1], row[3], row[2]) for row in rows if len(row) == 4}  # noqa: PLR2004
+        rows = [line.split("|", _FIELDS - 1) for line in said.splitlines()]
+        jobs: dict[str, QueuedJob] = {}
+        for row in rows:
+            if len(row) == _FIELDS:
+                job_id = _ONE_OF.sub("", row[0])
+                jobs[job_id] = _both(jobs.get(job_id), QueuedJob(*row[1:]))
         self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0
+
+
+def _both(one: QueuedJob | None, other: QueuedJob) -> QueuedJob:
+    """Return what an array is of which some are one, and others the other: first that it runs, or waits."""
+    if one is None:
+        return other
+    first, second = sorted((one, other), key=_rank)
+    rest = next((each for each in (first.rest, second.rest, second) if each and each.is_waiting), None)
+    return first if first.is_waiting or first.is_over else replace(first, rest=rest)
+
+
+def _rank(job: QueuedJob) -> int:
+    if not job.is_over:
+        return 1 if job.is_waiting else 0
+    return 3 if job.state in ("COMPLETED", "FAILED") else 2
 
 
 def end_of(job_id: str, state: str) -> str:
@@ -145,3 +187,13 @@ def end_of(job_id: str, state: str) -> str:
         return state
     preempted = re.search(r"\bPreemptTime=(\S+)", said)
     return "PREEMPTED" if preempted and preempted[1] not in ("None", "N/A", "Unknown") else state
+
+
+def starts_again(job_id: str, restarts: int) -> bool:
+    """Return whether Slurm has put a job back that it had started again so often; true if it cannot tell."""
+    try:
+        said = call("scontrol", "show", "job", job_id, "--oneliner")
+    except ClusterError:
+        return True
+    found = re.search(r"\bRestarts=(\d+)", said)
+    return found is not None and int(found[1]) > restarts

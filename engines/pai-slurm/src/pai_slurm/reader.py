@@ -24,15 +24,23 @@ from pai_runtime.engine import (
     TaskVariables,
     Unreadable,
 )
-from pai_runtime.engine.keeping import loads_untrusted, read_provenance
+from pai_runtime.engine.keeping import read_provenance
 from pai_runtime.engine.local import Folder, LocalRunReader, python_argv
 from pai_runtime.engine.messages import printable
 from pai_runtime.engine.records import LogName, RunOutcome
-from pai_slurm.allocated import NODES
 from pai_slurm.commands import Refused, call, program
+from pai_slurm.parts import Elements, Part
 from pai_slurm.queue import DONE_TO_IT, ENDS, Queue, QueuedJob, end_of
 from pai_slurm.script import LOG
-from pai_slurm.submitted import ENGINE, End, Submitted, is_name, note_end, note_stop, read_submitted
+from pai_slurm.submitted import (
+    ENGINE,
+    End,
+    Submitted,
+    is_name,
+    note_end,
+    note_stop,
+    read_submitted,
+)
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_SAID: Final = 1000
@@ -50,8 +58,9 @@ class SlurmRunReader(RunReader):
         self.on = on
         self.path = runs / name
         self._queue = queue
-        self._inside = LocalRunReader(self.path / name)
-        self._nodes: Mapping[str, Mapping[str, str]] = {}
+        self._whole = Part(self.path, name)
+        self._elements: Elements | None = None
+        self._restarts = 0
 
     def run(self) -> Run | Unreadable:
         """Return the run as its supervisor tells; until there is one, or after it died, as Slurm does."""
@@ -71,37 +80,56 @@ class SlurmRunReader(RunReader):
                 return run
             if job is not None and not job.is_over:
                 return _in_queue(run, found, job)
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
+            end = self._over(found, job)
             run = self._told(found)  # it may have ended meanwhile
         return run if run.ended is not None else self._ended(run, found, end)
 
     def _told(self, found: Submitted) -> Run:
-        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted."""
-        waiting, run = found.waiting, self._inside.run()
+        """Return the run as its supervisor has last told; if it has told nothing yet, as it was submitted.
+
+        Whether its supervisor is alive is not for the lock of the run to say: other nodes may not see it.
+        """
+        if found.is_array:
+            array = self._array(found).told()
+            return replace(array, stopping=found.is_stopped and array.ended is None)
+        waiting, run = found.waiting, self._whole.inside.run()
+        if found.restarts != self._restarts:
+            self._whole.forget()
+            self._restarts = found.restarts
         if isinstance(run, Unreadable) or not run.tasks:
             return waiting
-        nodes = self._places() if not self._nodes else self._nodes
-        tasks = tuple(replace(task, node=nodes.get(task.name, {}).get("node", "")) for task in run.tasks)
+        places = {task.name: self._whole.place(task.name) or {} for task in run.tasks}
+        tasks = tuple(replace(task, node=places[task.name].get("node", "")) for task in run.tasks)
         stopping = found.is_stopped and run.ended is None
-        return replace(
-            run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks, stopping=stopping
-        )
+        told = replace(run, engine=ENGINE, file=waiting.file, user=waiting.user, tasks=tasks)
+        return replace(told, stopping=stopping, lost=False, retries=run.retries + found.restarts)
+
+    def _over(self, found: Submitted, job: QueuedJob | None) -> End:
+        """Return how Slurm has ended the job, which is noted; None is one that it does not know any more."""
+        if job is None:
+            return note_end(self.path, End("", time.time()))
+        return note_end(self.path, End(end_of(found.job_id, job.state), job.ended_at()))
 
     def _explained(self, run: Run, found: Submitted) -> Run:
         """Return a run that is over; if it has not succeeded, with what Slurm did to it."""
-        if run.outcome == "succeeded" or not found.job_id:
+        if run.outcome == "succeeded" or not found.job_id or found.is_array:
             return run
         end = found.end
         if end is None:
             try:
                 job = self._queue.job(found.job_id, since=run.ended or 0.0, is_ending=True)
             except ClusterError:
-                return run
+                return _not_over(run) if found.requeues else run
+            if job is not None and job.is_waiting:
+                return _in_queue(run, found, job)  # Slurm starts it again
             if job is not None and not job.is_over:
-                is_soon = time.time() < (run.ended or 0.0) + _STALE
-                return replace(run, ended=None, outcome=None, stopping=True) if is_soon else run
-            end = note_end(self.path, end_of(found.job_id, job.state if job else ""))
-        return run if found.is_stopped else _done_to(run, found.job_id, end.state)
+                is_soon = found.requeues or time.time() < (run.ended or 0.0) + _STALE
+                return _not_over(run) if is_soon else run
+            end = self._over(found, job)
+        if found.is_stopped:
+            is_cancelled = end.state == "CANCELLED"  # and had failed before Slurm put it back
+            return replace(run, outcome="cancelled", failed_task=None) if is_cancelled else run
+        return _done_to(run, found.job_id, end.state)
 
     def _ended(self, run: Run, found: Submitted, end: End) -> Run:
         """Return a run whose supervisor could not tell how it ended."""
@@ -132,44 +160,47 @@ class SlurmRunReader(RunReader):
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last)}" if last else ""
 
-    def _places(self) -> Mapping[str, Mapping[str, str]]:
-        try:
-            with Folder.at(self.path) as folder:
-                found = loads_untrusted(folder.read(f"{self.named}/{NODES}", _MOST_BYTES))
-            self._nodes = {
-                str(task): {key: str(value) for key, value in place.items()} for task, place in found.items()
-            }
-        except (OSError, ValueError, AttributeError):
-            return {}
-        return self._nodes
+    def _part(self, task: RunTask) -> Part:
+        """Return the part of the run that a task is in."""
+        found = read_submitted(self.path) if self._elements is None else None
+        if isinstance(found, Submitted) and found.is_array:
+            self._array(found)
+        return self._elements.part(task.name) if self._elements else self._whole
+
+    def _array(self, found: Submitted) -> Elements:
+        self._elements = self._elements or Elements(self.path, self.named, found)
+        return self._elements
+
+    def _of(self, task: RunTask) -> LocalRunReader:
+        return self._part(task).inside
 
     def progress(self, task: RunTask) -> Progress | None:
         """Return the progress of a task."""
-        return self._inside.progress(task)
+        return self._of(task).progress(task)
 
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
         """Return the exit record of a task."""
-        return self._inside.exit_record(task)
+        return self._of(task).exit_record(task)
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
         """Return a reader of a log, which is a file."""
-        return self._inside.log(task, log, attempt)
+        return self._of(task).log(task, log, attempt)
 
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the variables of a task."""
-        return self._inside.variables(task)
+        return self._of(task).variables(task)
 
     def plan(self, task: RunTask) -> Plan | None:
         """Return the plan of a task; None if it is not kept, or is invalid."""
-        return self._inside.plan(task)
+        return self._of(task).plan(task)
 
     def events(self, task: RunTask, attempt: int | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the events of an attempt of a task, oldest first; empty if they are not kept."""
-        return self._inside.events(task, attempt)
+        return self._of(task).events(task, attempt)
 
     def files(self, task: RunTask, path: str) -> Iterator[TaskFile]:
         """Yield a file or directory in the working directory of a task."""
-        return self._inside.files(task, path)
+        return self._of(task).files(task, path)
 
     def provenance(self, *, whole: bool = True) -> Mapping[str, Any]:  # noqa: ARG002 - it is one file
         """Return what the run came from."""
@@ -210,10 +241,11 @@ class SlurmRunReader(RunReader):
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in a task, by a step beside its own on its node. Raises `CannotEnter`."""
-        place, found = self._places().get(task.name), read_submitted(self.path)
-        if task.state != "running" or place is None or isinstance(found, Unreadable):
+        part = self._part(task)
+        place = part.place(task.name)
+        if task.state != "running" or place is None:
             raise CannotEnter("it is not running; exec needs a task that is running or held")
-        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=0"]
+        terminal = ["--pty"] if os.isatty(0) and os.isatty(1) else ["--input=all"]
         group = [f"--het-group={place['group']}"] if place["group"] else []
         step = [
             "--nodes=1",
@@ -224,16 +256,16 @@ class SlurmRunReader(RunReader):
             "--gres=none",
         ]
         try:
-            command = [program("srun"), f"--jobid={found.job_id}", *group, *step, *terminal, "--quiet"]
+            command = [program("srun"), f"--jobid={part.job_id()}", *group, *step, *terminal, "--quiet"]
         except ClusterError as error:
             raise CannotEnter(str(error)) from None
-        inside = python_argv("pai_slurm.entering", str(self.path / self.named / task.name), *argv)
+        inside = python_argv("pai_slurm.entering", str(part.folder / task.name), *argv)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_J")}
         return subprocess.run([*command, *inside], env=environment, check=False).returncode
 
     def connected(self, task: RunTask, address: str) -> AbstractContextManager[str]:
         """Return the address of a service, which is on the node of its task. Raises `CannotEnter`."""
-        host = self._places().get(task.name, {}).get("host")
+        host = (self._part(task).place(task.name) or {}).get("host")
         url = urlsplit(address)
         if (
             url.scheme not in ("http", "https")
@@ -250,12 +282,24 @@ class SlurmRunReader(RunReader):
 
 
 def _in_queue(run: Run, found: Submitted, job: QueuedJob) -> Run:
-    """Return a run whose job waits, with the reason, or runs."""
+    """Return a run whose job waits, with the reason, or runs, or would if it were not suspended."""
     if not job.is_waiting:
-        return replace(run, queued=False, stopping=found.is_stopped)
-    note = f"job {found.job_id} {job.why_waiting()}"
-    tasks = tuple(task if task.over else replace(task, note=note) for task in run.tasks)
-    return replace(run, tasks=tasks, queued=True)
+        run = replace(run, queued=False, stopping=found.is_stopped)
+    if not (why := job.why_not_running()):
+        return run
+    note = f"job {found.job_id} {why}"
+    is_put_back = job.is_waiting and not found.is_array
+    told = replace(found.waiting, retries=run.retries) if is_put_back else run
+    noted = ("waiting",) if job.is_waiting or job.rest else ("waiting", "running")
+    return replace(
+        told,
+        tasks=tuple(replace(task, note=note) if task.state in noted else task for task in told.tasks),
+    )
+
+
+def _not_over(run: Run) -> Run:
+    """Return a run that its supervisor has ended, and Slurm has not."""
+    return replace(run, ended=None, outcome=None, stopping=True)
 
 
 def _done_to(run: Run, job_id: str, state: str) -> Run:

@@ -7,28 +7,36 @@ from typing import Final
 
 from pai_runtime.engine import Job
 from pai_runtime.engine.local import python_argv
-from pai_slurm.shapes import Shape, tasks_by_shape
+from pai_slurm.shapes import Shape, is_array, tasks_by_shape
 
 LOG: Final = "batch.log"
 """The file with what the run supervisor says, in the directory of the run."""
+ARRAY_LOG: Final = "batch-%a.log"
+"""The same of each element of an array."""
 COMMENT: Final = "pai-runtime:"
 """What the comment of a job begins with, before the directory of its run."""
 
 _MODULE: Final = "pai_slurm.batch"
 
 
-def batch_script(job: Job, folder: Path, allocation: Mapping[str, str]) -> str:
-    """Return the script for a run in a directory; `allocation` has further options of ``sbatch``."""
+def batch_script(job: Job, folder: Path, allocation: Mapping[str, str], *, requeues: bool = False) -> str:
+    """Return the script for a run in a directory; `allocation` has further options of ``sbatch``.
+
+    With `requeues`, Slurm may start it again.
+    """
     own = {
         "job-name": folder.name,
         "comment": f"{COMMENT}{folder}",
         "output": str(folder / LOG).replace("%", "%%"),
         "open-mode": "append",
-        "no-requeue": "",
+        "requeue" if requeues else "no-requeue": "",
     }
-    components = [
-        "\n".join(_component(shape, len(tasks), allocation)) for shape, tasks in tasks_by_shape(job).items()
-    ]
+    counts = {shape: len(tasks) for shape, tasks in tasks_by_shape(job).items()}
+    if is_array(job):
+        ((shape, count),) = counts.items()
+        own |= {"array": f"0-{count - 1}", "output": own["output"].replace(LOG, ARRAY_LOG)}
+        counts = {shape: 1}
+    components = ["\n".join(_component(shape, count, allocation)) for shape, count in counts.items()]
     argv = python_argv(_MODULE, str(folder))
     python = shlex.quote(argv[0])
     missing = shlex.quote(

@@ -34,5 +34,11 @@ def tasks_by_shape(job: Job) -> dict[Shape, list[TaskName]]:
     return found
 
 
+def is_array(job: Job) -> bool:
+    """Return whether each task can be a job of its own, in an array: none of them waits for others."""
+    shapes = tasks_by_shape(job)
+    return not job.gang and not job.retries and len(shapes) == 1 and len(next(iter(shapes.values()))) > 1
+
+
 def _tasks(role: TaskRole) -> Iterator[TaskName]:
     return ((role.name, index) for index in range(role.instances))

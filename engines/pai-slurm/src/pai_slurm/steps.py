@@ -4,13 +4,14 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pai_runtime.engine.local import PIPED_SUPERVISOR, Folder, Launch, python_argv
 from pai_runtime.engine.messages import printable
 from pai_slurm.allocation import Place
 from pai_slurm.commands import program
+from pai_slurm.images import Contained, image_supervisor_argv
 
 LOG: Final = "srun.log"
 """The file with what ``srun`` says of a step, in the directory of its task."""
@@ -19,19 +20,30 @@ _PIPE: Final = 65536
 _MOST_SAID: Final = 8192
 _TELLING: Final = ("node fail", "oom", "out of memory", "cancelled at", "killed", "time limit", "preempt")
 """Parts of lines, in small letters, by which srun tells why a step has ended."""
+MPI_BY_SSH: Final = {
+    "OMPI_MCA_plm": "^slurm",
+    "OMPI_MCA_ras": "^slurm",
+    "PRTE_MCA_plm": "^slurm",
+    "PRTE_MCA_ras": "^slurm",
+    "HYDRA_BOOTSTRAP": "ssh",
+    "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+}
+"""Variables by which ``mpirun`` reaches the other tasks as on any engine: they are not in its own step."""
+_OF_SRUN: Final = ("srun:", "slurmstepd:")
 _PASSED: Final = ("SLURM_CLUSTER", "SLURM_CONF", "SLURM_HET", "SLURM_JOB", "SLURM_SUBMIT", "SLURM_WORKING")
 """What begins the names of variables that ``srun`` needs; others are options of the batch script to it."""
 
 
 class Steps:
-    """A launcher of steps, by the directories of tasks.
+    """A launcher of steps, by the directories of tasks; `contained` are those that run in an image.
 
     The standard input of a step has the secrets, and is then left open: its end tells the task to stop. Any
     signal that srun passes on would reach all processes of the task.
     """
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
+    def __init__(self, places: Mapping[str, Place], contained: Mapping[str, Contained]) -> None:
         self._places = places
+        self._contained = contained
         self._srun = program("srun")
         self._folders: dict[int, str] = {}
         self._inputs: dict[str, int] = {}
@@ -40,10 +52,8 @@ class Steps:
 
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
         """Start the step of a task, and return the process id of its ``srun``. Raises OSError."""
-        argv = [
-            *step_argv(self._srun, self._places[what.folder]),
-            *python_argv(PIPED_SUPERVISOR, what.folder, what.options),
-        ]
+        step = step_argv(self._srun, self._places[what.folder])
+        argv = [*step, *self._command(what)]
         inherited = {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
         self._close(what.folder)  # of an earlier attempt
         read, self._inputs[what.folder] = os.pipe()
@@ -75,6 +85,13 @@ class Steps:
         elif number == signal.SIGTERM and not self.told_by_slurm:
             self._close(self._folders[pid])
 
+    def _command(self, what: Launch) -> Sequence[str]:
+        """Return what a step runs, after further options of srun."""
+        image = self._contained.get(what.folder)
+        if image is None:
+            return python_argv(PIPED_SUPERVISOR, what.folder, what.options)
+        return [*image.options, *image.command, *image_supervisor_argv(what.options)]
+
     def close(self) -> None:
         """Close what is open of steps that have ended."""
         for folder in list(self._inputs):
@@ -94,7 +111,10 @@ def _fill(pipe: int, data: bytes) -> None:
 
 
 def last_words(task: Folder) -> str:
-    """Return what srun said of why a step ended, such as the loss of its node; empty if nothing."""
+    """Return what srun said of why a step ended, such as the loss of its node; empty if nothing.
+
+    Lines that are not its own are of the program that did not get into the image.
+    """
     try:
         with os.fdopen(task.open(LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_SAID))
@@ -102,7 +122,8 @@ def last_words(task: Folder) -> str:
     except OSError:
         return ""
     telling = [line for line in lines if any(word in line.lower() for word in _TELLING)]
-    return printable(telling[-1].removeprefix("srun: error: ")) if telling else ""
+    told = telling or [line for line in lines if line.strip() and not line.startswith(_OF_SRUN)]
+    return printable(told[-1].removeprefix("srun: error: ")) if told else ""
 
 
 def step_argv(srun: str, place: Place) -> list[str]:
@@ -118,7 +139,7 @@ def step_argv(srun: str, place: Place) -> list[str]:
         f"--cpus-per-task={shape.cpu}",
         *([f"--mem={shape.memory_mb}M"] if shape.memory_mb else []),
         f"--gres=gpu:{shape.gpu}" if shape.gpu else "--gres=none",
-        "--input=0",
+        "--input=all",  # which is one; =0 is none in a heterogeneous job of Slurm 24.11
         "--export=ALL",
         "--kill-on-bad-exit=0",
     ]

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +15,18 @@ from pai_runtime.engine import Job, Run, RunTask, Unreadable
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import SECRETS
+from pai_slurm.images import Images
+from pai_slurm.shapes import is_array
 
 ENGINE: Final = "slurm"
+NODES: Final = "nodes.json"
+"""The file with the node of each task, its address and component, in the directory of the supervised run."""
+
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"
 _END: Final = "end.json"
+_ARRAY: Final = "array"
+_SETTINGS: Final = "settings.json"
 _STOP: Final = "stop"
 _MOST_BYTES: Final = 64 * 1024
 _OWN: Final = 0o600
@@ -40,6 +47,11 @@ def new_folder(runs: Path, job: str) -> Path:
             return runs / f"{job}-{number}"
 
 
+def element_folder(path: Path, number: int) -> Path:
+    """Return the directory of the element of an array that has this number, and runs this task of the job."""
+    return path / _ARRAY / str(number)
+
+
 def is_name(text: str) -> bool:
     """Return whether a text can be the name of a run."""
     return _NAME.fullmatch(text) is not None
@@ -52,14 +64,22 @@ def note_submission(folder: Folder, job: Job, user: str) -> None:
         "file": str(Path(job.file).absolute()),
         "user": user,
         "at": time.time(),
+        "array": is_array(job),
         "roles": {role.name: role.instances for role in job.roles.values()},
     }
     folder.write(_SUBMITTED, json.dumps(document), _OWN)
 
 
-def note_job(folder: Folder, job_id: str) -> None:
-    """Write the id of the run's job. Raises OSError."""
-    folder.write(_JOB_ID, json.dumps({"id": job_id}), _OWN)
+def note_job(folder: Folder, job_id: str, restarts: int = 0) -> None:
+    """Write the id of the run's job, and how often Slurm has started it again. Raises OSError."""
+    folder.write(_JOB_ID, json.dumps({"id": job_id, "restarts": restarts}), _OWN)
+
+
+def read_job(folder: Folder) -> tuple[str, int]:
+    """Return what `note_job` has written; an empty id if that is nothing. Raises OSError and ValueError."""
+    found = _read(folder, _JOB_ID)
+    job_id = str(found.get("id", ""))
+    return job_id if _ID.fullmatch(job_id) else "", int(found.get("restarts", 0))
 
 
 def note_stop(folder: Folder) -> bool:
@@ -70,8 +90,32 @@ def note_stop(folder: Folder) -> bool:
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What the run supervisor needs of the engine profile, and whether Slurm may start the job again."""
+
+    images: Images | None
+    storages: Mapping[str, str]
+    requeues: bool
+
+
+def note_settings(folder: Folder, settings: Settings) -> None:
+    """Write the settings of a run. Raises OSError."""
+    folder.write(_SETTINGS, json.dumps(asdict(settings)), _OWN)
+
+
+def read_settings(folder: Folder) -> Settings:
+    """Read what `note_settings` has written; empty if it is missing. Raises OSError."""
+    found = _read(folder, _SETTINGS)
+    images = Images(**found["images"]) if found.get("images") else None
+    return Settings(images, found.get("storages", {}), found.get("requeues") is True)
+
+
+@dataclass(frozen=True)
 class End:
-    """How Slurm has ended the job of a run: its state there, and when that was first seen."""
+    """How Slurm has ended the job of a run: its state there, and when; empty and when that was seen, unknown.
+
+    A time is in seconds since 1970.
+    """
 
     state: str
     at: float
@@ -79,10 +123,17 @@ class End:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A submitted run: its state while it waits, and the id of its job, empty until that is known."""
+    """A submitted run: its state while it waits, and the id of its job, empty until that is known.
+
+    `requeues` says that Slurm may start it again, and `restarts` how often it has. With `is_array`, each task
+    is a job of its own.
+    """
 
     waiting: Run
     job_id: str
+    requeues: bool
+    restarts: int
+    is_array: bool
     is_stopped: bool
     end: End | None
 
@@ -91,11 +142,14 @@ def read_submitted(path: Path) -> Submitted | Unreadable:
     """Read the directory of a run, which others of its user's programs may have changed."""
     try:
         with Folder.at(path) as folder:
-            found, job_id = _read(folder, _SUBMITTED), _read(folder, _JOB_ID).get("id", "")
+            found, (job_id, restarts) = _read(folder, _SUBMITTED), read_job(folder)
             end = _read(folder, _END)
             return Submitted(
                 waiting=_waiting(found),
-                job_id=job_id if _ID.fullmatch(str(job_id)) else "",
+                job_id=job_id,
+                requeues=read_settings(folder).requeues,
+                restarts=restarts,
+                is_array=found.get("array") is True,
                 is_stopped=folder.exists(_STOP),
                 end=End(str(end["state"]), float(end["at"])) if end else None,
             )
@@ -107,15 +161,14 @@ def read_submitted(path: Path) -> Submitted | Unreadable:
         return Unreadable(f"its {_SUBMITTED} is invalid")
 
 
-def note_end(path: Path, state: str) -> End:
+def note_end(path: Path, end: End) -> End:
     """Keep how Slurm has ended the job, which it soon forgets; return it."""
-    end = End(state, time.time())
     try:
         with Folder.at(path) as folder:
             folder.write(_END, json.dumps({"state": end.state, "at": end.at}), _OWN)
             folder.unlink(SECRETS)  # which are there if it has not begun
-    except OSError:
-        pass  # it is asked for again
+    except OSError:  # it is asked for again; of one that is forgotten, nothing will be known
+        return end if end.state else End("", 0.0)
     return end
 
 

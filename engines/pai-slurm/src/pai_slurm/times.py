@@ -1,6 +1,7 @@
-"""Time limits as Slurm writes them. Pure."""
+"""Time limits and points in time as Slurm writes them. Pure."""
 
 import re
+import time
 from typing import Final
 
 TIME_LIMIT: Final = r"[0-9]+(-[0-9]+(:[0-9]+){0,2}|(:[0-9]+){0,2})"
@@ -22,3 +23,8 @@ def seconds_of(text: str) -> float:
         parts = [0, *parts, 0][:3]
     hours, minutes, seconds = parts
     return (hours * 60 + minutes) * 60 + seconds
+
+
+def moment_of(text: str) -> float:
+    """Return a point in time, in seconds since 1970. Raises ValueError if it is none, such as ``N/A``."""
+    return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))

@@ -31,3 +31,15 @@ def port_of(told: Mapping[str, str], role: str, index: int, label: str) -> int |
     """Return the first port of a task with a label; None if it has none."""
     ports = told.get(f"PAI_PORT_LIST_{role}_{index}_{label}")
     return int(ports.split(",")[0]) if ports else None
+
+
+def address_of(told: Mapping[str, str], role: str, index: int, label: str) -> Address:
+    """Return where a task listens at the port that a plugin has for itself; ``http`` where that is not known.
+
+    Raises `UserError` if the address is not known.
+    """
+    host = host_of(told, role, index)
+    for each in (label, "http"):
+        if port := port_of(told, role, index, each):
+            return Address(host, port)
+    raise UserError(f"the ports of {role}/{index} are not known")

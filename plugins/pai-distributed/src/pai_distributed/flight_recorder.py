@@ -27,11 +27,14 @@ class NoRecording(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """A collective operation that a rank has entered: its name and sizes, and the line that called it."""
+    """A collective operation that a rank has entered: its name and sizes, and the line that called it.
+
+    Of one that is over it may not be known whether it failed.
+    """
 
     name: str
     sizes: str
-    is_complete: bool
+    is_over: bool
     place: str
 
 
@@ -100,9 +103,9 @@ def _operation(entry: Any) -> tuple[str, int, Operation | None]:
     frames = entry.get("frames", ())
     own = [frame for frame in frames if not any(part in frame["filename"] for part in _LIBRARIES)]
     place = next((f"{_base(frame['filename'])}:{int(frame['line'])}" for frame in own or frames), "")
-    operation = Operation(
-        called.rpartition(":")[2], _text(entry["input_sizes"]), entry["state"] == "completed", place
-    )
+    # With gloo, a state never changes, and what has ended, in whatever way, is only "retired".
+    is_over = entry["state"] == "completed" or bool(entry.get("retired"))
+    operation = Operation(called.rpartition(":")[2], _text(entry["input_sizes"]), is_over, place)
     return group, int(entry["collective_seq_id"]), operation
 
 
@@ -135,10 +138,10 @@ def _behind(group: str, ranks: Mapping[int, Mapping[int, Operation]]) -> list[st
 
 
 def _waiting(group: str, ranks: Mapping[int, Mapping[int, Operation]]) -> list[str]:
-    """Return the operation that all ranks have entered, if it is not complete."""
+    """Return the operation that all ranks have entered, if it is not over."""
     first = next(iter(ranks.values()))
     operation = first[max(first)]
-    if all(operations[max(operations)].is_complete for operations in ranks.values()):
+    if all(operations[max(operations)].is_over for operations in ranks.values()):
         return []
     return [f"all ranks of {group} entered operation {max(first)}, {_shown(operation)}, and it did not end"]
 

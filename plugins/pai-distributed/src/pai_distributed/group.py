@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from pai_distributed.addresses import Address, host_of, port_of
+from pai_distributed.addresses import Address, address_of
 from pai_runtime.plugin import Task, Use, UserError
 
 PORT = "distributed"
-"""The label of the port at which tasks meet. A platform that does not know it has ``http`` instead."""
+"""The label of the port at which tasks meet."""
 
 
 Member = tuple[str, int]
@@ -23,11 +23,7 @@ class Group:
 
     def address(self, member: Member) -> Address:
         """Return where the member listens. Raises `UserError` if it is not known."""
-        host = host_of(self._told, *member)
-        for label in (PORT, "http"):
-            if port := port_of(self._told, *member, label):
-                return Address(host, port)
-        raise UserError(f"the ports of {member[0]}/{member[1]} are not known")
+        return address_of(self._told, *member, PORT)
 
     def processes(self, role: str) -> int:
         """Return how many processes a launcher starts in a task of the role: one for each GPU, or one."""

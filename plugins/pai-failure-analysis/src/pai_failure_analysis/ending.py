@@ -6,7 +6,7 @@ on the GPU, on the way to a peer. Then all of the log may have the cause.
 
 import re
 
-from pai_failure_analysis.last_words import LINE_OF_ERROR, TRACEBACK, last_words
+from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK, last_words
 
 KILLED = (137, 143)
 """Exit codes of programs that were ended from outside, whatever they had survived before."""
@@ -39,6 +39,17 @@ _IGNORED = re.compile(
 """An exception that Python has told and forgotten, as it came from a finalizer."""
 
 
+_INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
+"""An exception as the last line of a log that somebody has indented."""
+
+
+def flush(log: bytes) -> bytes:
+    """Return a log whose last line begins with the exception that it is, if it is one."""
+    at = log.rstrip().rfind(b"\n")
+    found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
+    return log[: at + 1] + log[found.end() :] if found else log
+
+
 def without_ignored(log: bytes) -> bytes:
     """Return a plain log with empty lines in the place of exceptions that Python ignored."""
     if b"Exception ignored in" not in log:
@@ -58,6 +69,39 @@ def end_of_program(log: bytes, exit_code: int | None) -> int:
             return _with_lines_of_errors(log, at, start)
         start = log.rfind(TRACEBACK, at, start)
     return 0
+
+
+_OF_RANK = re.compile(
+    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+,\d+\]<std(?:out|err)>|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
+)
+"""What launchers put before a line to say whose it is: torchrun, Open MPI, Ray, srun."""
+
+
+def end_of_a_rank(log: bytes, lines: bytes, exit_code: int | None) -> bytes:
+    """Return what the rank says in the plain lines of a log that says first why it ended; empty if none does.
+
+    What other ranks printed after it is not what this rank did after its error: their lines are left empty.
+    """
+    start = log.find(b"\n", len(log) - MOST_BYTES) + 1 if len(log) > MOST_BYTES else 0
+    ranks: dict[bytes, list[int]] = {}
+    if not _OF_RANK.search(log, start):
+        return b""
+    above = log.count(b"\n", 0, start)
+    for number, line in enumerate(log[start:].split(b"\n"), above):
+        if found := _OF_RANK.match(line):
+            ranks.setdefault(found[1], []).append(number)
+    if len(ranks) == 1:
+        return b""
+    every = lines.split(b"\n")
+    said: list[int] = []
+    for numbers in ranks.values():
+        own = b"\n".join(every[number] for number in numbers)
+        at = end_of_program(own, exit_code)
+        begin = own.count(b"\n", 0, at)
+        if at and (not said or numbers[begin] < said[0]):
+            said = numbers[begin:]
+    kept = {*said}
+    return b"\n".join(line if number in kept else b"" for number, line in enumerate(every)) if kept else b""
 
 
 def _with_lines_of_errors(log: bytes, first: int, start: int) -> int:

@@ -7,7 +7,7 @@ code that the command which said it never has.
 
 import re
 
-_MOST_BYTES = 256 * 1024
+MOST_BYTES = 256 * 1024
 """Maximum bytes at the end of a log that are searched for the last output."""
 
 _FIRST_OF_OTHERS = 3
@@ -48,7 +48,7 @@ TRACEBACK = b"Traceback (most recent call last):"
 
 def last_words(log: bytes) -> int:
     """Return the index after which a program printed only reports, errors and the like."""
-    start = max(0, len(log) - _MOST_BYTES)
+    start = max(0, len(log) - MOST_BYTES)
     end = len(log)
     while end > start:
         begin = log.rfind(b"\n", start, end - 1) + 1 or start

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.ending import KILLED, end_of_program, without_ignored
+from pai_failure_analysis.ending import KILLED, end_of_a_rank, end_of_program, flush, without_ignored
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
+from pai_failure_analysis.mentions import first_error
 from pai_failure_analysis.plain_lines import plain
 from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
 from pai_failure_analysis.xids import with_meaning
@@ -119,8 +120,10 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
     Also returns whether an exception of the program itself is the beginning of these lines.
     """
-    lines = without_ignored(plain(log))
+    lines = flush(without_ignored(plain(log)))
     at = end_of_program(lines, exit_code)
+    if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
+        return of_rank, True
     return (log if at == 0 and lines == log else lines[at:]), at > 0 and exit_code not in KILLED
 
 
@@ -141,15 +144,18 @@ def _line_at(log: bytes, below: int) -> int:
 
 def _from(rule: Rule, pattern: Pattern, evidence: Evidence, search: _Search) -> int | None:
     """Return the index in the user's log where to search for the match; None if it is not the cause."""
-    user = search.user
-    first = regex.span(pattern.user_log, user) if rule.at_end and pattern.user_log is not None else None
-    if first is None or pattern.user_log is None:
+    if pattern.user_log is None:
         return 0
-    at = search.last_words
-    last = regex.span(pattern.user_log, user[at:])
-    if lived_with(evidence.exit_code, user, first[0], last and at + last[0]):
-        return None
-    return at if last else 0
+    user, look = search.user, first_error if _is_shipped(rule) else regex.first
+    first = look(pattern.user_log, user)
+    if first is not None and rule.at_end:
+        at = search.last_words
+        in_last_words = look(pattern.user_log, user[at:])
+        last = None if in_last_words is None else at + in_last_words
+        if lived_with(evidence.exit_code, user, first, last):
+            return None
+        first = first if last is None else last
+    return None if first is None else user.rfind(b"\n", 0, first) + 1
 
 
 def searchable(log: bytes) -> bytes:

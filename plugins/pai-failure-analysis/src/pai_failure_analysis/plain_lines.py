@@ -34,15 +34,16 @@ _OF_LAUNCHERS = tuple(
         (b" pid=", rb"\([^()\n]{1,80} pid=\d+(?:, ip=[\d.:a-f]+)?\) "),
         (b"[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
         (b"+ Exception Group Traceback", rb" +[|+] "),
+        (b"\n#", rb"#\d+ \d+\.\d+ ?"),
     )
 )
-"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups; each with a text of such logs."""
+"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with its text."""
 
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
@@ -56,8 +57,13 @@ _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n([\w.-]{1,80} {1,20}\| ?)")),
     (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
+    (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
+    (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
-"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern."""
+"""Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
+what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count.
+The group is a name, if there is one.
+"""
 
 
 def plain(log: bytes) -> bytes:

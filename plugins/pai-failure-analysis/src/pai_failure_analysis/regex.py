@@ -1,6 +1,6 @@
 """RE2: regular expressions in linear time, whatever the pattern and the text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +55,16 @@ def span(pattern: str, text: bytes) -> tuple[int, int] | None:
     """Return start and end of the first match of a valid pattern, or of its group `said`; None if none."""
     match = re2.compile(_encoded(pattern), _options()).search(text)
     return match.span(match.re.groupindex.get(b"said", 0)) if match else None
+
+
+def first(pattern: str, text: bytes) -> int | None:
+    """Return the start of the first match of a valid pattern; None if there is none."""
+    return next(starts(pattern, text), None)
+
+
+def starts(pattern: str, text: bytes) -> Iterator[int]:
+    """Yield the start of each match of a valid pattern."""
+    return (match.start() for match in re2.compile(_encoded(pattern), _options()).finditer(text))
 
 
 def _encoded(pattern: str) -> bytes:

@@ -10,6 +10,8 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pai_preflight.computing import faults_of_gpus
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -71,6 +73,8 @@ def _gpus(wanted: int | None, requested: int) -> list[Fault]:
     found = [("PreflightGpuMemory", f"GPU {index}: {errors} uncorrected errors") for index, errors in bad]
     if count < least:
         found.insert(0, ("PreflightGpu", f"{count} GPUs answer, expected {least}"))
+    elif program is _NVIDIA:
+        found += [("PreflightGpu", fault) for fault in faults_of_gpus(least)]
     return found
 
 

@@ -62,7 +62,7 @@ class LocalRun:
         self._deadline = time.monotonic() + (math.inf if wanted.timeout is None else wanted.timeout)
         self._site = site(job, self._folder, wanted)
         self._supervisors = Supervisors(self._site)
-        self._retries = Retries(job, self._deadline, self._events, self._say)
+        self._retries = Retries(job, self._deadline, self._events, self._say, wanted.earlier_attempts)
         self._record = RunRecord(self._folder, self._say)
         self._roles: Mapping[str, TaskRole] = {}
         self._tasks: dict[TaskName, LocalTask] = {}
@@ -112,6 +112,7 @@ class LocalRun:
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
             self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, settings)
+            task.attempt = self._retries.attempt()
             try:
                 task.prepare()
             except OSError as error:

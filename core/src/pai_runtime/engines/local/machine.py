@@ -162,6 +162,7 @@ class NewLocalRun(NewRun):
             code=request.code,
             definitions=request.definitions,
             provenance=request.provenance,
+            earlier_attempts=request.earlier_attempts,
         )
         self._run = LocalRun(job, wanted, self._site or Processes)
         return self._run.place()

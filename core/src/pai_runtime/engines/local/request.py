@@ -22,7 +22,8 @@ class LocalRequest:
     that tasks are to have, besides those that the job asks for. `code` is the content of each task's working
     directory when it starts. `definitions` is a lock file with all definitions that the job requires, for the
     directory of the run and for pods; empty if it requires none. `machine` is the root directory in which
-    devices are looked for. `provenance` says where the run comes from, for its directory.
+    devices are looked for. `provenance` says where the run comes from, for its directory. `earlier_attempts`
+    of the job were no retries of ours.
     """
 
     folder: Path
@@ -37,3 +38,4 @@ class LocalRequest:
     prints_output: bool = True
     machine: Path = Path("/")
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    earlier_attempts: int = 0

@@ -1,4 +1,4 @@
-"""The bundle of this machine, made when it is first needed and kept in the user's cache."""
+"""The bundle of this machine, made when it is first needed and kept, as in the user's cache."""
 
 import contextlib
 import errno
@@ -25,20 +25,18 @@ _UNUSED_FOR: Final = 30 * 24 * 3600.0
 """Seconds after which an old bundle is removed."""
 
 
-def kept_bundle(say: Callable[[str], None]) -> Path:
+def kept_bundle(say: Callable[[str], None], kept: Path | None = None) -> Path:
     """Return the directory of a bundle with the plugins that the policies in force allow.
 
-    It is made anew when what it would contain has changed. Raises `CannotBundle`, `InvalidInput` and OSError.
+    It is made anew when what it would contain has changed, and is below the directory `kept`, or in the
+    user's cache. Raises `CannotBundle`, `InvalidInput` and OSError.
     """
     if given := os.environ.get(VARIABLE):
         if not Path(given, CONTENTS).is_file():
             raise CannotBundle(f"{VARIABLE}: expected the directory of a bundle, found {given!r}")
         return Path(given).absolute()
     host = given_host(None)
-    cache = user_directory("XDG_CACHE_HOME", ".cache")
-    if cache is None:
-        raise CannotBundle(f"no home directory to keep a bundle in; set {VARIABLE} to the path of one")
-    kept = cache / "bundles"
+    kept = kept or _cache()
     bundle = kept / _key(bundled_distributions(host))
     if (bundle / CONTENTS).is_file():
         os.utime(bundle)
@@ -53,6 +51,13 @@ def kept_bundle(say: Callable[[str], None]) -> Path:
         shutil.rmtree(aside, ignore_errors=True)
     _remove_old(kept, time.time() - _UNUSED_FOR)
     return bundle
+
+
+def _cache() -> Path:
+    cache = user_directory("XDG_CACHE_HOME", ".cache")
+    if cache is None:
+        raise CannotBundle(f"no home directory to keep a bundle in; set {VARIABLE} to the path of one")
+    return cache / "bundles"
 
 
 def _nobody(_text: str) -> None:

@@ -1,0 +1,154 @@
+"""What a cluster would refuse of a job, as far as it says when it is asked: its user, SKUs and storages."""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from pai_openpai.client.api import Api
+from pai_openpai.client.fields import mapping, mappings, number, text
+from pai_runtime.engine import ClusterError, Job, Plan, Problem, Problems, TaskRole
+from pai_runtime.engine.jobs import use_location
+from pai_runtime.engine.messages import Severity, listed, printable
+from pai_runtime.engine.records import TaskName
+
+_LEAST: Final = (1, 4)
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+_RESOURCES: Final = ("gpu", "cpu", "memory")
+
+
+def check_cluster(
+    api: Api, job: Job, plans: Mapping[TaskName, Plan], virtual_cluster: str, problems: Problems
+) -> Collection[str]:
+    """Report what the cluster would refuse; return the names of the storages that its user may mount.
+
+    `virtual_cluster` is that of a job that names none; empty for the cluster's own default. Raises
+    `ClusterError`.
+    """
+    _check_version(api)
+    name = (
+        job.virtual_cluster if job.value.get("defaults", "virtualCluster") else virtual_cluster or "default"
+    )
+    if _check_virtual_cluster(api, job, name, problems):
+        _check_machines(api, job, name, problems)
+    return _check_storages(api, job, plans, problems)
+
+
+def _check_version(api: Api) -> None:
+    version = text(api.info(), "version")
+    found = _VERSION.match(version)
+    if found and (int(found[1]), int(found[2])) < _LEAST:
+        name, needed = api.profile.name, ".".join(map(str, _LEAST))
+        raise ClusterError(f"{name}: its OpenPAI is {printable(version)}; {needed} or newer is needed")
+
+
+def _check_virtual_cluster(api: Api, job: Job, name: str, problems: Problems) -> bool:
+    user = mapping(api.get(f"/users/{quote(api.user, safe='')}", what="ask for your virtual clusters"))
+    known = [str(each) for each in user.get("virtualCluster") or ()]
+    if name in known:
+        return True
+    message = f"you may not use the virtual cluster '{name}'; you may use {listed(known) or 'none'}"
+    where = job.value.at(("defaults", "virtualCluster"))
+    meant = problems.suggestions.near_miss(name, known)
+    problems.add(where.problem("unknown-virtual-cluster", message, found=name, suggestion=meant))
+    return False
+
+
+def _check_machines(api: Api, job: Job, cluster: str, problems: Problems) -> None:
+    """Report SKUs that the virtual cluster does not have, and a job that is larger than it."""
+    every = mapping(api.get("/cluster/sku-types", what="ask for SKUs"))
+    if not every:  # HiveDScheduler is off: what a job says of SKUs is not read
+        found = [role.sku_type for role in job.roles.values() if role.sku_type]
+        for each in found:
+            message = "has no effect: the cluster has no SKUs, as HiveDScheduler is off"
+            problems.add(each.problem("unknown-sku-type", message, severity="warning"))
+        _check_size(api, job, cluster, {}, problems)
+        return
+    known = mapping(api.get("/cluster/sku-types", what="ask for SKUs", vc=cluster))
+    is_known = True
+    for role in job.roles.values():
+        name = role.sku_type.text if role.sku_type else ""
+        may_be_any = name in every and _is_opportunistic(job)
+        if role.sku_type is not None and name not in known and not may_be_any:
+            is_known = False
+            message = f"the virtual cluster '{cluster}' has no machines of the type '{name}'; it has"
+            meant = problems.suggestions.near_miss(name, known)
+            problems.add(
+                role.sku_type.problem(
+                    "unknown-sku-type", f"{message} {listed(list(known)) or 'none'}", name, suggestion=meant
+                )
+            )
+    if is_known and known:
+        _check_size(api, job, cluster, known, problems)
+
+
+def _check_size(api: Api, job: Job, cluster: str, skus: Mapping[str, Any], problems: Problems) -> None:
+    """Report a job that needs more than its virtual cluster has; with SKUs, the cluster refuses it."""
+    if _is_opportunistic(job) or not job.gang:
+        return
+    clusters = api.get("/virtual-clusters", what="ask for virtual clusters")
+    total = mapping(clusters, cluster, "resourcesTotal")
+    needs = [dict(_needs(role, skus)) for role in job.roles.values()]
+    severity: Severity = "error" if skus else "warning"
+    for resource in _RESOURCES:
+        needed, most = sum(each[resource] for each in needs), number(total, resource)
+        if most is not None and needed > most:
+            what = "MB of memory" if resource == "memory" else f"{resource.upper()}s"
+            message = (
+                f"its tasks need {needed} {what} at once, and the virtual cluster '{cluster}' has {most}"
+            )
+            where = job.value.at(("taskRoles",))
+            expected = f"at most {most}"
+            found = str(needed)
+            problems.add(
+                where.problem("too-much", message, found=found, expected=expected, severity=severity)
+            )
+            return
+
+
+def _needs(role: TaskRole, skus: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield what the tasks of a role take: with SKUs, whole ones, as many as its largest wish needs."""
+    wishes = {"gpu": role.gpu, "cpu": role.cpu, "memory": role.memory_mb}
+    sku = mapping(skus, role.sku_type.text if role.sku_type else next(iter(skus), ""))
+    sizes = {each: number(sku, each) or 0 for each in _RESOURCES}
+    count = max((math.ceil(wishes[each] / size) for each, size in sizes.items() if size), default=0)
+    for each in _RESOURCES:
+        yield each, (count * sizes[each] if skus else wishes[each]) * role.instances
+
+
+def _is_opportunistic(job: Job) -> bool:
+    hived = job.value.get("extras", "hivedScheduler")
+    return hived is not None and mapping(hived.data).get("jobPriorityClass") == "oppo"
+
+
+def _check_storages(
+    api: Api, job: Job, plans: Mapping[TaskName, Plan], problems: Problems
+) -> Collection[str]:
+    """Report storages that the user may not mount, once each."""
+    known = {
+        text(each, "name"): each
+        for each in mappings(api.get("/storages", what="ask for storages"), "storages")
+    }
+    told: set[str] = set()
+    for (role, _), plan in plans.items():
+        for planned in plan.mounts:
+            mount, use = planned.mount, plan.uses[planned.use]
+            if mount.kind != "storage" or mount.source in told or mount.source in known:
+                continue
+            told.add(mount.source)
+            if use.failure_policy != "ignore":
+                problems.add(_unknown_storage(job, role, use, mount.source, sorted(known), problems))
+    return known
+
+
+def _unknown_storage(
+    job: Job, role: str, use: Any, name: str, known: Collection[str], problems: Problems
+) -> Problem:
+    message = (
+        f"there is no storage '{name}', or you may not use it; you may use {listed(list(known)) or 'none'}"
+    )
+    meant = problems.suggestions.near_miss(name, known)
+    return use_location(job, role, use, name).problem(
+        "unknown-storage", message, found=name, suggestion=meant
+    )

@@ -1,0 +1,143 @@
+"""An OpenPAI cluster as an engine profile describes its use."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pai_openpai.client.api import Api
+from pai_openpai.client.cluster_checks import check_cluster
+from pai_openpai.client.fields import mappings, text
+from pai_openpai.client.job_view import listed_run
+from pai_openpai.client.names import split_name
+from pai_openpai.client.profile import read_profile
+from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
+from pai_openpai.client.submission import submit
+from pai_openpai.submission_check import check_submission
+from pai_openpai.submitted_text import SubmittedText, submitted_text
+from pai_runtime.engine import (
+    Engine,
+    Job,
+    NewRun,
+    Placement,
+    Plan,
+    Problems,
+    Profile,
+    Rendered,
+    Run,
+    RunReader,
+    RunRequest,
+    Unreadable,
+)
+from pai_runtime.engine.local import TaskName, placement
+
+_MOST_RUNS: Final = 500
+_LIST_EVERY: Final = 5.0
+_FOLDER: Final = Path("/usr/local/pai")
+_CANNOT: Final = {
+    "rm": KEEPS,
+    "prune": KEEPS,
+    "cp": "OpenPAI reads no files of tasks; have the job write to a storage",
+    "--share": "OpenPAI shows all jobs and their logs to all its users",
+    "--task": "all tasks of a job run; for fewer of them, use --role-instances",
+    "--timeout": "set extras.timeout in the job, such as 2h",
+    "--out": "nothing of the run is kept here",
+    "--isolation": "each task has a container of its own",
+    "--code": "OpenPAI takes no files; use the plugin git, or a storage",
+    "--env": "OpenPAI takes no variables; use parameters or secrets of the job",
+    "--storage": "the storages are the cluster's; name them in extras.storages",
+    "--storage-config": "the storages are the cluster's; name them in extras.storages",
+}
+
+
+class OpenpaiCluster(Engine):
+    """The cluster of a profile; it is asked only when needed."""
+
+    cannot = _CANNOT
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = read_profile(profile)
+        self._listed = -_LIST_EVERY
+        self._runs: Sequence[tuple[RunReader, Run | Unreadable]] = ()
+
+    @cached_property
+    def api(self) -> Api:
+        """The client of the cluster's API."""
+        return Api(self.profile)
+
+    def new_run(self, request: RunRequest) -> "NewOpenpaiRun":
+        """Return a run that is not submitted yet."""
+        return NewOpenpaiRun(self, request)
+
+    def open_run(self, name: str) -> OpenpaiRunReader:
+        """Return the run of this name: one of the user's own, or ``USER~NAME``."""
+        return OpenpaiRunReader(self.api, name)
+
+    def find_run(self, name: str, user: str) -> RunReader:
+        """Return the run that a person means by a name; the user is the cluster's, whoever it is here."""
+        return super().find_run(name, user and self.api.user)
+
+    def runs(self) -> Sequence[tuple[RunReader, Run | Unreadable]]:
+        """Return the newest runs of the user, newest first."""
+        if time.monotonic() >= self._listed + _LIST_EVERY:
+            found = self.api.get("/jobs", what="list your jobs", username=self.api.user, limit=_MOST_RUNS)
+            named = ((text(each, "name"), each) for each in mappings(found))
+            self._runs = [
+                (self.open_run(name), listed_run(each)) for name, each in named if split_name(name, "own")
+            ]
+            self._listed = time.monotonic()
+        return self._runs
+
+
+class NewOpenpaiRun(NewRun):
+    """A run of a job that is not submitted yet."""
+
+    def __init__(self, cluster: OpenpaiCluster, request: RunRequest) -> None:
+        self._cluster = cluster
+        self._request = request
+        self._storages: Collection[str] | None = None
+
+    def place(self, job: Job) -> Placement:
+        """Return a placement to look at plans by: where tasks are is known on the cluster."""
+        self._job = job
+        ports = iter(range(15000, 65536))
+        return placement(job, job.name, self._request.user, _FOLDER, ports)
+
+    def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
+        """Report what the cluster would refuse, or spoil."""
+        if ask and not problems.has_errors:
+            cluster, default = self._cluster, self._cluster.profile.virtual_cluster
+            self._storages = check_cluster(cluster.api, self._job, plans, default, problems)
+        check_submission(
+            self._job,
+            plans,
+            problems,
+            is_first_runtime=self._cluster.profile.is_first_runtime,
+            plugins=self._cluster.profile.plugins,
+            storages=self._storages,
+        )
+
+    def render(
+        self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
+    ) -> Rendered:
+        """Return the YAML that would be submitted, its secrets masked, and apart from that as it is."""
+        text = self._text(plans, name or self._job.name)
+        return (
+            Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
+        )
+
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:
+        """Submit the job, and return its run. Raises `CannotRun` or `MayBeLeft`."""
+
+        def written(name: str, submission: str) -> str:
+            return self._text(plans, name, submission).text
+
+        name = submit(self._cluster.api, self._job.name, written, secrets.values())
+        return self._cluster.open_run(name)
+
+    def _text(self, plans: Mapping[TaskName, Plan], name: str, submission: str = "") -> SubmittedText:
+        cluster = self._cluster.profile.virtual_cluster
+        return submitted_text(
+            self._job, plans, name, virtual_cluster=cluster, submission=submission, storages=self._storages
+        )

@@ -1,0 +1,46 @@
+"""Exit records of tasks, in whatever text of the cluster they came through."""
+
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pai_runtime.engine.records import read_termination_message
+
+_START: Final = "[PAI_RUNTIME_ERROR_START]"
+_END: Final = "[PAI_RUNTIME_ERROR_END]"
+_MOST_CHARACTERS: Final = 1 << 16
+
+
+def exit_record_in(diagnostics: str) -> Mapping[str, Any]:
+    """Return the record in the diagnostics of a task, an indented block in YAML; empty if there is none."""
+    _, start, rest = diagnostics[:_MOST_CHARACTERS].rpartition(_START)
+    record, end, _ = rest.partition(_END)
+    if not start or not end:
+        return {}
+    return _read(textwrap.dedent(record.partition("\n")[2].rpartition("\n")[0] + "\n"))
+
+
+def record_of_log(data: bytes) -> Mapping[str, Any]:
+    """Return the record in a file of the runtime, with or without the markers around it."""
+    written = data.decode("utf-8", "replace")
+    return exit_record_in(written) if _START in written else _read(written)
+
+
+def _read(record: str) -> Mapping[str, Any]:
+    """Return a record of this runtime; of one by OpenPAI's own, what is on a line of its own."""
+    if not record.strip():
+        return {}
+    return read_termination_message(f"{_START}\n{record}{_END}\n") or {
+        key: _scalar(value)
+        for key, colon, value in (line.partition(": ") for line in record.splitlines())
+        if colon and key.isidentifier()
+    }
+
+
+def _scalar(value: str) -> Any:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    return None if isinstance(found, (dict, list)) else found

@@ -1,0 +1,130 @@
+"""``pai-runtime login``: gets a token of a cluster by a login, and keeps that alone."""
+
+import argparse
+import getpass
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlencode
+
+from pai_network.authorization import is_token
+from pai_openpai.client.api import Api
+from pai_openpai.client.errors import ApiError
+from pai_openpai.client.fields import mapping, text
+from pai_openpai.client.loopback import Loopback
+from pai_openpai.client.profile import OpenpaiProfile, read_profile
+from pai_openpai.client.token import VARIABLE, Token, keep_token
+from pai_runtime.engine.documents import find_profile
+from pai_runtime.engine.messages import hide, printable
+from pai_runtime.plugin import Output, UserError
+
+_WAIT: Final = 300.0
+_MOST_BYTES: Final = 64 * 1024
+_ENGINE: Final = "openpai"
+_DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+_WRONG: Final = ("NoUserError", "IncorrectPasswordError", "InvalidParametersError")
+_ORIGIN: Final = "this login"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--on", required=True, metavar="PROFILE", help="the engine profile of the cluster (engines.yaml)"
+    )
+    parser.add_argument(
+        "--token",
+        action="store_true",
+        help="read an application token, as the portal's profile page makes them, from the terminal or the "
+        "standard input",
+    )
+
+
+def main(args: argparse.Namespace, output: Output) -> int:
+    """Return exit status 0 once a token is kept. Raises `UserError` and `ClusterError`."""
+    found = find_profile(args.on)
+    if found.engine != _ENGINE:
+        raise UserError(f"{args.on} is a profile of {found.engine}, which has its own login")
+    profile = read_profile(found)
+    if profile.url.startswith("http:"):
+        output.report(f"note: {profile.url} has no TLS: others on the network can read what is sent there")
+    given = Token(_given_token(profile) if args.token else _new_token(profile, output), _ORIGIN)
+    checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
+    user, is_application = text(checked, "username"), checked.get("application") is True
+    kept = given.text if is_application else _application_token(profile, given)
+    try:
+        path = keep_token(profile, user, kept)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; for scripts, {VARIABLE} does as well") from None
+    if os.environ.get(VARIABLE):
+        output.report(f"note: while {VARIABLE} is set, it goes before this token")
+    output.report(
+        f"{profile.name}: logged in as {printable(user)}; the token is in {path} until it is revoked"
+    )
+    return 0
+
+
+def _given_token(profile: OpenpaiProfile) -> str:
+    if sys.stdin.isatty():
+        given = getpass.getpass(f"token for {profile.name}: ")
+    else:
+        given = sys.stdin.read(_MOST_BYTES)
+    if not is_token(given.strip()):
+        raise UserError("expected a token, found other characters, or none")
+    return given.strip()
+
+
+def _new_token(profile: OpenpaiProfile, output: Output) -> str:
+    """Log in as the cluster has it, and return the token of the login."""
+    method = text(Api(profile).info(), "authnMethod")
+    return _by_browser(profile, output) if method == "OIDC" else _by_password(profile)
+
+
+def _by_password(profile: OpenpaiProfile) -> str:
+    if not sys.stdin.isatty():
+        raise UserError("a password is asked for at a terminal; without one, use --token")
+    usual = getpass.getuser()
+    user = input(f"user on {profile.name} [{usual}]: ") or usual
+    password = getpass.getpass(f"password of {user}: ")
+    hide([password])
+    form = {"username": user, "password": password}
+    try:
+        answer = Api(profile).post("/authn/basic/login", form, what="log in", anonymous=True)
+    except ApiError as error:
+        if error.code in _WRONG:
+            raise UserError(f"{profile.name}: the user or the password is wrong") from None
+        raise
+    return _checked(text(mapping(answer), "token"), profile)
+
+
+def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
+    with Loopback() as loopback:
+        query = urlencode({"redirect_uri": loopback.url, "from": "pai-runtime"})
+        address = f"{profile.url}/rest-server/api/v1/authn/oidc/login?{query}"
+        output.report(f"log in with a browser of this machine at {address}; Ctrl-C ends this")
+        if any(map(os.environ.get, _DISPLAYS)):
+            webbrowser.open(address)
+        token = loopback.wait(_WAIT)
+    if not token:
+        raise UserError(
+            f"no login came within {_WAIT / 60:.0f} minutes; without a browser, make an application token on"
+            f" the portal's profile page, and use pai-runtime login --on {profile.name} --token"
+        )
+    return token
+
+
+def _application_token(profile: OpenpaiProfile, login: Token) -> str:
+    """Return a token that has no end, and end the login itself, as far as the cluster can."""
+    api = Api(profile, login)
+    answer = api.post("/tokens/application", None, what="make an application token")
+    with suppress(ApiError):  # it ends by itself in some days
+        api.delete("/authn/basic/logout", what="end the login")
+    return _checked(text(mapping(answer), "token"), profile)
+
+
+def _checked(token: str, profile: OpenpaiProfile) -> str:
+    if not is_token(token):
+        raise UserError(f"{profile.name}: the cluster sends no token")
+    hide([token])
+    return token

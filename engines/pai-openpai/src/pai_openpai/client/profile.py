@@ -1,0 +1,45 @@
+"""An engine profile for OpenPAI, typed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pai_runtime.engine import Problems, Profile
+from pai_runtime.engine.documents import check_value, package_schema, split_url, written_path
+
+
+@dataclass(frozen=True)
+class OpenpaiProfile:
+    """The way in which an OpenPAI cluster is used; `url` is its portal's, without a slash at its end.
+
+    `is_first_runtime` says that its pods have OpenPAI's own runtime. `plugins` are those of the runtime
+    there; None for the usual ones.
+    """
+
+    name: str
+    url: str
+    ca_file: Path | None = None
+    virtual_cluster: str = ""
+    is_first_runtime: bool = True
+    plugins: tuple[str, ...] | None = None
+
+
+def read_profile(profile: Profile) -> OpenpaiProfile:
+    """Return the content of a profile. Raises `InvalidInput` with all of its problems."""
+    root, problems = profile.value, Problems()
+    check_value(root, package_schema("pai_openpai", "profile.schema.json"), problems)
+    problems.check()
+    written = root.get("url") or root
+    url = split_url(written.text)
+    if url is None or url.username is not None or url.query or url.fragment:
+        expected = "the address of a portal, without user, password or query"
+        problems.add(written.problem("invalid-url", f"expected {expected}", expected=expected))
+    problems.check()
+    ca_file = root.get("caFile")
+    return OpenpaiProfile(
+        profile.name,
+        written.text.rstrip("/"),
+        written_path(ca_file) if ca_file else None,
+        root.data.get("virtualCluster", ""),
+        root.data.get("runtime", "openpai") == "openpai",
+        tuple(root.data["plugins"]) if "plugins" in root.data else None,
+    )

@@ -1,0 +1,64 @@
+"""What is wrong with a job for an OpenPAI cluster, as far as the job and the engine profile tell."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pai_openpai.first_runtime import PLUGINS, check_for_first_runtime
+from pai_openpai.ignored_fields import ignored_fields
+from pai_openpai.submitted_job import PLUGIN_LIST, is_of_storage
+from pai_openpai.submitted_text import submitted_text
+from pai_runtime.engine import Job, Plan, Problems
+from pai_runtime.engine.messages import listed, near_miss
+from pai_runtime.engine.records import TaskName
+
+_SUFFIX: Final = "_00000000"
+_SUBMISSION: Final = "0" * 32
+"""As long as those of a run, so that the size is that of what is posted."""
+
+
+def check_submission(
+    job: Job,
+    plans: Mapping[TaskName, Plan],
+    problems: Problems,
+    *,
+    is_first_runtime: bool = False,
+    plugins: Collection[str] | None = None,
+    storages: Collection[str] | None = None,
+) -> None:
+    """Report what OpenPAI would refuse of a job, change or ignore.
+
+    `is_first_runtime` says that pods there have OpenPAI's own runtime. `plugins` are the short names or ids
+    of those that the runtime there has; None for the usual ones. `storages`: see `submitted_text`.
+    """
+    problems.add(*ignored_fields(job.value))
+    if job.code is not None:
+        message = "OpenPAI takes no files with a job; use the plugin git, an image, or a storage"
+        problems.add(job.code.problem("code-not-taken", message, at_key=True))
+    if job.variables:
+        message = "OpenPAI takes no variables with a job; use parameters, or export them in its commands"
+        where = job.value.at(("extras", "environment"))
+        problems.add(where.problem("variables-not-taken", message, found=", ".join(job.variables)))
+    known = None if plugins is None else {_short(name) for name in plugins}
+    if is_first_runtime:
+        check_for_first_runtime(job, problems, PLUGINS if known is None else known)
+    elif known is not None:
+        _check_plugins(job, known, problems)
+    with problems.caught():
+        submitted_text(job, plans, job.name + _SUFFIX, submission=_SUBMISSION, storages=storages)
+
+
+def _short(plugin: str) -> str:
+    return plugin.removeprefix(f"{PLUGIN_LIST}.")
+
+
+def _check_plugins(job: Job, known: Collection[str], problems: Problems) -> None:
+    for role in job.roles:
+        for use in job.uses[role].uses:
+            short = _short(use.plugin)
+            if short not in known and not is_of_storage(use.value):
+                message = (
+                    f"the runtime of this cluster has no plugin '{short}'; it has {listed(sorted(known))}"
+                )
+                meant = near_miss(short, known)
+                where = use.locate(("plugin",))
+                problems.add(where.problem("no-such-plugin", message, found=f"'{short}'", suggestion=meant))

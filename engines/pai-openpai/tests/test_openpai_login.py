@@ -1,0 +1,188 @@
+"""A login leaves an application token in a file for its user alone, and nothing else."""
+
+import argparse
+import getpass
+import io
+import json
+import sys
+import threading
+import urllib.error
+import urllib.request
+import webbrowser
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_openpai.client import login
+from pai_openpai.client.loopback import Loopback
+from pai_runtime.plugin import UserError
+from pai_runtime.runs.errors import ClusterError
+from tests.openpai.lab import Lab
+from tests.small_cluster import write_profiles
+from tests.support import job
+
+PASSWORD = "alice-password"
+
+
+class Said:
+    """The output of the command."""
+
+    columns = None
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, *lines: str) -> None:
+        self.lines += lines
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        self.lines += lines
+
+
+@pytest.fixture
+def said() -> Said:
+    return Said()
+
+
+@pytest.fixture
+def log_in(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> Callable[..., dict[str, Any]]:
+    """Log in, and return what is kept."""
+    monkeypatch.delenv("PAI_TOKEN")
+    write_profiles(tmp_path / "config", f"  lab: {{engine: openpai, url: '{lab.server.url}'}}\n")
+
+    def run(*words: str) -> dict[str, Any]:
+        parser = argparse.ArgumentParser()
+        login.add_arguments(parser)
+        assert login.main(parser.parse_args(["--on", "lab", *words]), said) == 0  # type: ignore[arg-type] # all that is used
+        path = tmp_path / "config/pai-runtime/openpai/lab.json"
+        assert path.stat().st_mode & 0o077 == 0
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    return run
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, password: str = PASSWORD, user: str = "alice") -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("builtins.input", lambda _prompt: user)
+    monkeypatch.setattr(getpass, "getpass", lambda _prompt: password)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_password_is_not_kept_and_its_login_ends(
+    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    typed(monkeypatch)
+    before = set(lab.server.cluster.tokens)
+    kept = log_in()
+    (token,) = set(lab.server.cluster.tokens) - before
+    assert (kept["token"], kept["user"], kept["url"]) == (token, "alice", lab.server.url)
+    assert lab.server.cluster.tokens[token].application
+    assert not [line for line in said.lines if PASSWORD in line or token in line]
+    assert not [each for each in lab.server.requests if PASSWORD in each.path or token in each.path]
+    assert lab.ended(lab.submit(job())).outcome == "succeeded"
+
+
+@pytest.mark.parametrize("password", ["wrong-password", "short"])
+def test_a_wrong_password_is_said_to_be(
+    log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    typed(monkeypatch, password)
+    with pytest.raises(UserError, match="wrong"):
+        log_in()
+
+
+def test_a_token_comes_by_the_standard_input_of_a_script(
+    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = lab.server.cluster.token("bob.x")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{token}\n"))
+    assert log_in("--token")["user"] == "bob.x"
+    for text, error in (("none of\x1b its\n", UserError), ("unknown", ClusterError)):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        with pytest.raises(error):
+            log_in("--token")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(UserError, match="--token"):
+        log_in()
+
+
+def test_a_login_in_a_browser_comes_back_to_this_machine(
+    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    lab.server.cluster.oidc = "alice"
+    pages: list[bytes] = []
+
+    def browse(url: str) -> None:
+        with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - the stand-in
+            pages.append(page.read())
+
+    def opened(url: str) -> None:
+        thread = threading.Thread(target=browse, args=(url,))
+        thread.start()
+        browsers.append(thread)
+
+    browsers: list[threading.Thread] = []
+    monkeypatch.setenv("BROWSER", "some")
+    monkeypatch.setattr(webbrowser, "open", opened)
+    kept = log_in()
+    for each in browsers:
+        each.join()
+    assert lab.server.cluster.tokens[kept["token"]].application
+    assert kept["user"] == "alice"
+    assert b"closed" in pages[0]
+    assert not [line for line in said.lines for token in lab.server.cluster.tokens if token in line]
+
+
+def test_only_the_random_path_of_a_login_brings_a_token() -> None:
+    with Loopback() as loopback:
+        address = loopback.url
+        assert address.startswith("http://127.0.0.1:")
+        base = address.rpartition("/")[0]
+        for wrong in (
+            f"{base}/?token=x",
+            f"{base}/callback?token=x",
+            f"{address}x?token=x",
+            f"{address}?token=",
+        ):
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(wrong, timeout=30)  # noqa: S310 - this machine
+        assert loopback.wait(0) == ""
+        urllib.request.urlopen(f"{address}?token=one", timeout=30).close()  # noqa: S310 - as above
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{address}?token=two", timeout=30)  # noqa: S310 - as above
+        assert loopback.wait(30) == "one"
+    with Loopback() as another:
+        assert another.url.rpartition("/")[2] != address.rpartition("/")[2]
+
+
+def test_a_kept_token_is_for_one_address_and_one_user(
+    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(ClusterError, match="pai-runtime login --on lab"):
+        lab.opened().runs()
+    typed(monkeypatch)
+    log_in()
+    path = tmp_path / "config/pai-runtime/openpai/lab.json"
+    assert lab.opened().runs() == []
+    path.chmod(0o644)
+    with pytest.raises(ClusterError, match="chmod 600"):
+        lab.opened().runs()
+    path.chmod(0o600)
+    asked = len(lab.server.requests)
+    path.write_text(path.read_text().replace(lab.server.url, "https://pai.example.com"))
+    with pytest.raises(ClusterError, match="another address"):
+        lab.opened().runs()
+    for broken in ("", "[]", '{"token": 1}', "{"):
+        path.write_text(broken)
+        with pytest.raises(ClusterError, match="is not as"):
+            lab.opened().runs()
+    assert len(lab.server.requests) == asked

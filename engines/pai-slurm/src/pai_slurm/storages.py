@@ -1,0 +1,43 @@
+"""The storages of a job as directories of the shared file system, as the engine profile names them."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from pai_runtime.engine import CannotRun, Plan
+from pai_runtime.engine.local import binds, check_storages
+from pai_slurm.images import Bound
+
+
+def is_in_place(path: str, directory: Path) -> bool:
+    """Return whether a directory is mounted where the job wants it, with nothing done for it."""
+    real = os.path.realpath(path)
+    return real == os.path.realpath(directory) and os.path.ismount(real)
+
+
+def check_mounted(plans: Iterable[Plan], storages: Mapping[str, Path], *, in_images: bool) -> Iterator[str]:
+    """Yield notes about the mounts of plans. Raises `CannotRun` for one that cannot be left out."""
+    plans = list(plans)
+    yield from check_storages(plans, storages)
+    for plan in plans if not in_images else ():
+        for planned in plan.mounts:
+            mount, storage = planned.mount, storages.get(planned.mount.source)
+            if storage is None or is_in_place(mount.path, storage / mount.sub_path):
+                continue
+            why = f"{mount.path} is not mounted: tasks do not run in images, and see the nodes as they are"
+            if plan.uses[planned.use].failure_policy != "ignore":
+                raise CannotRun(why)
+            yield why
+
+
+def bound_storages(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bound]:
+    """Return the storages of a task, and make what is missing of them. Raises `CannotRun`."""
+    try:
+        binds(plan, storages, run, make=True)
+    except OSError as error:
+        raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
+    return [
+        Bound(str(storages[mount.source].absolute() / mount.sub_path), mount.path, mount.read_only)
+        for mount in (planned.mount for planned in plan.mounts)
+        if mount.source in storages
+    ]

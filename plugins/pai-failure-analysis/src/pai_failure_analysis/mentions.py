@@ -1,0 +1,32 @@
+"""Lines that only mention an error: by a logger's level below error, or as what will be tried again."""
+
+import re
+
+from pai_failure_analysis import regex
+
+_MOST = 1000
+"""Maximum matches of an expression that are looked at; in more, programs mention what they live with."""
+
+_MENTIONS = re.compile(
+    rb"""
+    (?:[\[(<]?\d[\d:.,TZ+/ -]*[\])>]?[ |:-]*)?           # a time
+    (?:[\w./:-]{1,80}\ ?[-|:]\ ?)?                       # a name
+    [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE|[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
+    | [^\n]*(?:\b[Rr]etrying\b|\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\w+Warning:\ )
+    """,
+    re.VERBOSE,
+)
+
+
+def first_error(expression: str, log: bytes) -> int | None:
+    """Return the index of the first match of an expression in a line that does not only mention it.
+
+    An expression that asks for a warning finds one.
+    """
+    asks = "WARN" in expression or "Warning" in expression
+    for count, start in enumerate(regex.starts(expression, log)):
+        if asks or _MENTIONS.match(log, log.rfind(b"\n", 0, start) + 1) is None:
+            return start
+        if count == _MOST:
+            break
+    return None
