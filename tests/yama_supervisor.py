@@ -1,4 +1,4 @@
-"""A supervisor on a machine whose kernel lets only ancestors of a process trace it, which not all have here."""
+"""A supervisor that finds a kernel which lets only ancestors of a process trace it; not every one does."""
 
 import tempfile
 from pathlib import Path

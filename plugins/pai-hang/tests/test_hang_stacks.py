@@ -274,7 +274,7 @@ def test_where_yama_rules_only_an_ancestor_of_a_process_reads_its_stack(tmp_path
         "--no-new-privs",
     ]
     task = replace(plan(tmp_path / "task", stops), services=(watch,))
-    ended = run_task(task, module="tests.yama_supervisor", wrap=trace)
+    ended = run_task(task, module="tests.yama_supervisor", wrap=[*trace, "setpriv", "--no-new-privs"])
     parents: dict[str, str] = {}
     readers: set[str] = set()
     for line in calls.read_text().splitlines():
