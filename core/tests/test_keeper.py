@@ -1,4 +1,4 @@
-"""The process between the supervisor and the command: it may trace that one, and nothing depends on it."""
+"""The process between the supervisor and the command, where Yama rules: nothing depends on it."""
 
 import os
 import shlex
@@ -18,8 +18,10 @@ _WAITS = "until [ -e seen ]; do sleep 0.02; done; "
 def _run(
     folder: Path, command: str, program: str = _SEES, script: str = "true", silent: float = 0.2
 ) -> TaskRun:
-    service = Service("watch", script, when_silent=silent, ancestor=("-c", program), restart="never")
-    return run_task(replace(plan(folder, command), services=(PlannedService(0, service),)))
+    service = Service("watch", script, when_silent=silent, ancestor=("-c", program))
+    return run_task(
+        replace(plan(folder, command), services=(PlannedService(0, service),)), module="tests.yama_supervisor"
+    )
 
 
 @pytest.mark.parametrize(("ends", "code", "number"), [("exit 5", 5, None), ("kill -9 $$", 137, 9)])

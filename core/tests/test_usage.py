@@ -82,6 +82,8 @@ def test_a_sample_that_cost_much_is_followed_by_a_late_one(monkeypatch: pytest.M
     timers: list[float] = []
 
     class Clock:
+        keepers = frozenset[int]()
+
         def at(self, when: float, _: object) -> None:
             timers.append(when - time.monotonic())
 

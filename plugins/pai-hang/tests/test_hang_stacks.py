@@ -3,12 +3,14 @@
 import ctypes
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,10 @@ from pai_hang.processes import (
 )
 from pai_hang.stacks import take
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.plan import PlannedService, Service
 from pai_runtime.task.state import read_state
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
+from tests.task_harness import plan, run_task
 
 pytestmark = [
     pytest.mark.needs("tracing siblings"),
@@ -81,6 +85,8 @@ int cudaStreamSynchronize(unsigned long turns) {
 """
 
 
+TRACED = "trace=clone,clone3,fork,vfork,ptrace,process_vm_readv"
+"""What `strace` is to show: who starts whom, and who reads whose memory."""
 SO_ATTACH_FILTER = 26
 
 
@@ -247,6 +253,45 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
     assert sum(line.endswith("in read_shard (<string>:5)") for line in told) == 2
     odd = [line.partition("note of worker/0, worker/1, but not of worker/2 (")[2] for line in told]
     assert sum("in read of " in line for line in odd) == 2
+
+
+@pytest.mark.needs("strace")
+def test_where_yama_rules_only_an_ancestor_of_a_process_reads_its_stack(tmp_path: Path) -> None:
+    run = ("-I", "-m", "pai_hang.watch", "4", "2", "fail")
+    watch = PlannedService(0, Service("hang", "exit 1", when_silent=2, ancestor=run))
+    stops = f"exec {shlex.quote(sys.executable)} -c 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)'"
+    calls = tmp_path / "calls"
+    trace = [
+        "strace",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "-o",
+        str(calls),
+        "-e",
+        TRACED,
+        "setpriv",
+        "--no-new-privs",
+    ]
+    task = replace(plan(tmp_path / "task", stops), services=(watch,))
+    ended = run_task(task, module="tests.yama_supervisor", wrap=[*trace, "setpriv", "--no-new-privs"])
+    parents: dict[str, str] = {}
+    readers: set[str] = set()
+    for line in calls.read_text().splitlines():
+        if made := re.match(r"(\d+) +(?:<\.\.\. )?(?:v?fork|clone3?)\b.* = (\d+)$", line):
+            parents[made[2]] = made[1]
+        elif read := re.match(r"(\d+) +(?:process_vm_readv\(|ptrace\(PTRACE_\w+, )(\d+)", line):
+            readers.add(read[1])
+            assert read[1] in _ancestors(read[2], parents), line
+    assert len(readers) == 1
+    (note,) = ended.record["notes"]
+    assert note.startswith("seems to hang: it is stopped by a signal in ")
+    assert note.endswith("(<string>:1)")
+
+
+def _ancestors(pid: str, parents: Mapping[str, str]) -> Iterator[str]:
+    while pid := parents.get(pid, ""):
+        yield pid
 
 
 def _lines_about_hangs(seen: Path) -> list[str]:

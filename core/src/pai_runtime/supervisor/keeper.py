@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from pai_runtime.supervisor.process_tree import read_proc
 from pai_runtime.supervisor.spawning import CannotStart, Program, become
 from pai_runtime.task.exit_codes import NOT_EXECUTED
 from pai_runtime.task.memfd import hand_over_script
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from pai_runtime.supervisor.loop import ExitStatus
 
+YAMA = "/proc/sys/kernel/yama/ptrace_scope"
+"""The file that says who may trace a process; 1 means its ancestors."""
 _MOST_ANSWER = 64
 
 
@@ -122,8 +125,10 @@ class Keeper:
             os._exit(NOT_EXECUTED)
 
 
-def can_keep() -> bool:
-    """Return whether this kernel tells of the end of a process that is not our child."""
+def is_needed() -> bool:
+    """Return whether only ancestors may trace, and the kernel tells of the end of a process not our child."""
+    if read_proc(YAMA).strip() != b"1":
+        return False
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):

@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from pai_runtime.supervisor.hold import hold
-from pai_runtime.supervisor.keeper import Keeper, can_keep
+from pai_runtime.supervisor.keeper import Keeper, is_needed
 from pai_runtime.supervisor.loop import CANNOT_START
 from pai_runtime.supervisor.noted import Noted
 from pai_runtime.supervisor.spawning import CannotStart, Program
@@ -182,7 +182,7 @@ class Services:
         self._command_since = time.monotonic()
         keeper = None
         for service, use, environment in self._waiting:
-            if service.ancestor and not keeper and can_keep():
+            if service.ancestor and not keeper and is_needed():
                 keeper = self._keepers[service.name] = self._keeper(service, use, environment)
             self._start_if_silent(service, use, environment)
         return keeper
@@ -191,11 +191,12 @@ class Services:
         task = self._task
 
         def ended(status: ExitStatus) -> None:
-            task.journal.add("serviceEnded", service=service.name, exitCode=status.code, signal=status.signal)
-            task.say(
-                f"[WARNING] service '{service.name}' ended with exit code {status.code}; it is restarted"
-            )
-            self._start(service, use, environment)
+            code, again = status.code, _is_restarted(service, status)
+            task.journal.add("serviceEnded", service=service.name, exitCode=code, signal=status.signal)
+            then = "it is restarted beside the command" if again else "it is not restarted"
+            task.say(f"[WARNING] service '{service.name}' ended with exit code {code}; {then}")
+            if again:
+                self._start(service, use, environment)
 
         argv = [environment["PAI_RUNTIME_PYTHON"], *service.ancestor]
         return Keeper(Program(argv, environment, None), self._output(service, use)[1], ended)

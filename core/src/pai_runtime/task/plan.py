@@ -127,8 +127,8 @@ class Service:
     not before. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
     and kept in its exit record. One that begins with ``[AT] `` says where the command is; the latest is kept,
     and shown beside a note that all other tasks of the role have. If there is `ancestor`, it is the arguments
-    of our interpreter, as in ``("-m", "some.module")``, that run such a service in place of `script`, where
-    the kernel allows, as an ancestor of the command: so it may trace that one whatever Yama says.
+    of our interpreter, as in ``("-m", "some.module")``, that run such a service in place of `script`, as the
+    parent of the command, where only an ancestor may trace that one (``kernel.yama.ptrace_scope`` 1).
     """
 
     name: str

@@ -78,7 +78,7 @@ class Gaps:
         """Yield what is new at the time `now` (seconds)."""
         if run.stopping:
             return
-        at = {task.name: task.state for task in run.tasks if task.over}
+        at: dict[str, str] = {task.name: task.state for task in run.tasks if task.over}
         for name, progress in activities.items():
             for note in progress.notes if progress is not None else ():
                 self._noted.setdefault(note, set()).add(name)

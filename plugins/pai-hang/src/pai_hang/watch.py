@@ -94,8 +94,7 @@ class _Place:
             self._told = ""
             say([_AT])
         self._since = max(self._since, now - silent)
-        if now - max(self._since, self._told_at) >= self._after:
-            looks = _look(command)
+        if now - max(self._since, self._told_at) >= self._after and (looks := _look(command)):
             if at(looks) != self._told:
                 say([f"{_AT}{at(looks)}", *_stacks_of(looks)])
             self._told, self._told_at = at(looks), now
