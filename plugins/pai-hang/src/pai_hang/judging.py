@@ -16,6 +16,7 @@ _PATIENCE = 2
 _OPENS = ("open", "openat", "connect")
 _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
 _SLEEPS = (TIMED_WAIT, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_NAPS = ("nanosleep", "clock_nanosleep")
 _POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
 _COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
 
@@ -97,10 +98,11 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
 
     A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
     waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
-    a worker without work does; unless it `waits_for_others`. Those that wait for other tasks come
+    a worker without work does, or a child sleeps; unless it `waits_for_others`. Those that wait for other tasks come
     last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
+    resting |= {-look.process.parent for look in looks if look.process.call in _NAPS}
     return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=waits_for_others)
 
 
@@ -139,7 +141,10 @@ def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bo
         return True
     if process.call in _SLEEPS:
         return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
-    return process.call in _WAITS_FOR_OTHERS and process.parent not in resting and not may_wait(process.pid)
+    if look.main and look.main.frames[-1].function == "_shutdown":
+        return False  # it has ended but for its threads, such as a timer
+    is_idle = process.parent in resting or -process.pid in resting
+    return process.call in _WAITS_FOR_OTHERS and not is_idle and not may_wait(process.pid)
 
 
 def below(processes: Sequence[Process], root: int) -> list[Process]:
