@@ -102,8 +102,9 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
     last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
-    resting |= {-look.process.parent for look in looks if look.process.call in _NAPS}
-    return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=waits_for_others)
+    idle = {look.process.parent for look in looks if look.process.call in _NAPS}
+    idle |= {look.process.pid for look in looks if look.process.parent in resting or _has_ended(look)}
+    return sorted((look for look in looks if _is_stuck(look, idle, may_wait)), key=waits_for_others)
 
 
 def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
@@ -129,7 +130,7 @@ def waits_for_others(look: Look) -> bool:
     )
 
 
-def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bool]) -> bool:
+def _is_stuck(look: Look, idle: Collection[int], may_wait: Callable[[int], bool]) -> bool:
     process = look.process
     if process.is_stopped or process.state == "D" or waits_for_others(look):
         return True
@@ -141,10 +142,12 @@ def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bo
         return True
     if process.call in _SLEEPS:
         return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
-    if look.main and look.main.frames[-1].function == "_shutdown":
-        return False  # it has ended but for its threads, such as a timer
-    is_idle = process.parent in resting or -process.pid in resting
-    return process.call in _WAITS_FOR_OTHERS and not is_idle and not may_wait(process.pid)
+    return process.call in _WAITS_FOR_OTHERS and process.pid not in idle and not may_wait(process.pid)
+
+
+def _has_ended(look: Look) -> bool:
+    """Return whether a program has ended but for its threads, such as a timer."""
+    return look.main is not None and look.main.frames[-1].function == "_shutdown"
 
 
 def below(processes: Sequence[Process], root: int) -> list[Process]:
