@@ -98,8 +98,7 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
 
     A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
     waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
-    a worker without work does, or a child sleeps; unless it `waits_for_others`. Those that wait for other tasks come
-    last.
+    a worker without work does, or a child sleeps; unless it `waits_for_others`. Those that do come last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
     idle = {look.process.parent for look in looks if look.process.call in _NAPS}
