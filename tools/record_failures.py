@@ -158,7 +158,7 @@ def _version(package: str, python: str) -> str:
     else:
         asked = [program, "-V" if package == "ssh" else "--version"]
     said = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return next(iter(said.stdout.splitlines()), "")[:40]
+    return next(filter(str.strip, said.stdout.splitlines()), "")[:40]
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from tests.support import ROOT, job
 SKUS = {"A100": {"cpu": 12, "memory": 65536, "gpu": 1}, "K80": {"cpu": 4, "memory": 8192, "gpu": 1}}
 
 
-def found(lab: Lab, document: dict[str, Any]) -> list[tuple[str, str, str]]:
+def found(openpai: Lab, document: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The problems, each by its code, field and severity."""
-    problems = lab.planned(document).checked()
-    assert not lab.asked("POST")
+    problems = openpai.planned(document).checked()
+    assert not openpai.asked("POST")
     return [(each.code, each.field, each.severity) for each in problems if each.severity != "note"]
 
 
@@ -32,20 +32,20 @@ def worker(gpu: int, instances: int = 1, **more: Any) -> dict[str, Any]:
     return {"instances": instances, "resourcePerInstance": resources, **more}
 
 
-def test_a_job_that_the_cluster_takes_has_no_problems(lab: Lab) -> None:
-    assert found(lab, job(worker=worker(1))) == []
+def test_a_job_that_the_cluster_takes_has_no_problems(openpai: Lab) -> None:
+    assert found(openpai, job(worker=worker(1))) == []
 
 
 @pytest.mark.parametrize(("own", "given"), [("vc2", {}), ("default", {"virtualCluster": "vc2"})])
-def test_a_virtual_cluster_has_to_be_one_of_the_users(lab: Lab, own: str, given: dict[str, str]) -> None:
-    lab.server.cluster.users["alice"] = User("alice-password", virtual_clusters=(own,))
-    problems = found(lab, job(defaults=given) if given else job())
+def test_a_virtual_cluster_has_to_be_one_of_the_users(openpai: Lab, own: str, given: dict[str, str]) -> None:
+    openpai.server.cluster.users["alice"] = User("alice-password", virtual_clusters=(own,))
+    problems = found(openpai, job(defaults=given) if given else job())
     assert problems == [("unknown-virtual-cluster", "defaults.virtualCluster", "error")]
 
 
-def test_the_virtual_cluster_of_the_profile_is_that_of_jobs_that_name_none(lab: Lab) -> None:
-    lab.server.cluster.users["alice"] = User("alice-password", virtual_clusters=("vc2",))
-    other = Lab(lab.server, virtualCluster="vc2")
+def test_the_virtual_cluster_of_the_profile_is_that_of_jobs_that_name_none(openpai: Lab) -> None:
+    openpai.server.cluster.users["alice"] = User("alice-password", virtual_clusters=("vc2",))
+    other = Lab(openpai.server, virtualCluster="vc2")
     assert found(other, job()) == []
     reader = other.submit(job())
     assert other.job(reader).submission.virtual_cluster == "vc2"
@@ -71,39 +71,39 @@ def test_the_virtual_cluster_of_the_profile_is_that_of_jobs_that_name_none(lab: 
     ],
 )
 def test_skus_are_those_of_the_virtual_cluster(
-    lab: Lab, extras: dict[str, Any], gpus: int, instances: int, expected: list[tuple[str, str, str]]
+    openpai: Lab, extras: dict[str, Any], gpus: int, instances: int, expected: list[tuple[str, str, str]]
 ) -> None:
-    lab.server.cluster.sku_types = SKUS
-    lab.server.cluster.quotas = {"default": Quota(("K80",), 2)}
-    assert found(lab, job(extras=extras, worker=worker(gpus, instances))) == expected
+    openpai.server.cluster.sku_types = SKUS
+    openpai.server.cluster.quotas = {"default": Quota(("K80",), 2)}
+    assert found(openpai, job(extras=extras, worker=worker(gpus, instances))) == expected
 
 
-def test_without_hived_a_job_that_is_too_large_is_a_warning(lab: Lab) -> None:
+def test_without_hived_a_job_that_is_too_large_is_a_warning(openpai: Lab) -> None:
     expected = [("too-much", "taskRoles", "warning")]
-    assert found(lab, job(worker=worker(4, 3))) == expected
+    assert found(openpai, job(worker=worker(4, 3))) == expected
     sku = ("unknown-sku-type", "extras.hivedScheduler.taskRoles.worker.skuType", "warning")
-    assert found(lab, job(extras=hived(), worker=worker(1))) == [sku]
+    assert found(openpai, job(extras=hived(), worker=worker(1))) == [sku]
 
 
-def test_a_storage_has_to_be_one_of_the_users(lab: Lab) -> None:
+def test_a_storage_has_to_be_one_of_the_users(openpai: Lab) -> None:
     extras = {
         "storages": [{"name": "datasets", "mountPath": "/data"}, {"name": "private", "mountPath": "/p"}]
     }
-    assert found(lab, job(extras=extras)) == [("unknown-storage", "extras.storages[1].name", "error")]
+    assert found(openpai, job(extras=extras)) == [("unknown-storage", "extras.storages[1].name", "error")]
 
 
-def test_a_cluster_that_is_too_old_is_refused(lab: Lab) -> None:
+def test_a_cluster_that_is_too_old_is_refused(openpai: Lab) -> None:
     for version in ("v1.3.0", "0.14"):
-        lab.server.arm(Fault(200, json.dumps({"version": version}).encode()), path="/info")
+        openpai.server.arm(Fault(200, json.dumps({"version": version}).encode()), path="/info")
         with pytest.raises(ClusterError, match=version):
-            lab.planned(job()).checked()
+            openpai.planned(job()).checked()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
-def test_an_example_is_accepted_or_refused_by_us_before_any_request(lab: Lab, path: Path) -> None:
-    lab.server.cluster.begin.clear()
-    own = Lab(lab.server, runtime="pai-runtime")
+def test_an_example_is_accepted_or_refused_by_us_before_any_request(openpai: Lab, path: Path) -> None:
+    openpai.server.cluster.begin.clear()
+    own = Lab(openpai.server, runtime="pai-runtime")
     planned = own.planned(path)
     if not [each for each in planned.checked() if each.severity == "error"]:
         planned.submit()
-    assert len(lab.asked("POST")) == len(lab.server.cluster.jobs)
+    assert len(openpai.asked("POST")) == len(openpai.server.cluster.jobs)

@@ -31,13 +31,13 @@ class OpenpaiStage(PipedStage):
         return OpenpaiCluster(self._profile)
 
 
-@pytest.mark.usefixtures("be_quick")
+@pytest.mark.usefixtures("quick_openpai")
 class TestOpenpaiEngine(Conformance):
     @pytest.fixture
     def stage(
-        self, server: OpenpaiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, openpai_server: OpenpaiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[Stage]:
-        monkeypatch.setenv("PAI_TOKEN", server.cluster.token("alice"))
-        made = OpenpaiStage(tmp_path, server)
+        monkeypatch.setenv("PAI_TOKEN", openpai_server.cluster.token("alice"))
+        made = OpenpaiStage(tmp_path, openpai_server)
         yield made
         made.close()

@@ -48,11 +48,11 @@ def said() -> Said:
 
 @pytest.fixture
 def log_in(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    openpai: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> Callable[..., dict[str, Any]]:
     """Log in, and return what is kept."""
     monkeypatch.delenv("PAI_TOKEN")
-    write_profiles(tmp_path / "config", f"  lab: {{engine: openpai, url: '{lab.server.url}'}}\n")
+    write_profiles(tmp_path / "config", f"  lab: {{engine: openpai, url: '{openpai.server.url}'}}\n")
 
     def run(*words: str) -> dict[str, Any]:
         parser = argparse.ArgumentParser()
@@ -78,17 +78,17 @@ class Terminal(io.StringIO):
 
 
 def test_a_password_is_not_kept_and_its_login_ends(
-    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:
     typed(monkeypatch)
-    before = set(lab.server.cluster.tokens)
+    before = set(openpai.server.cluster.tokens)
     kept = log_in()
-    (token,) = set(lab.server.cluster.tokens) - before
-    assert (kept["token"], kept["user"], kept["url"]) == (token, "alice", lab.server.url)
-    assert lab.server.cluster.tokens[token].application
+    (token,) = set(openpai.server.cluster.tokens) - before
+    assert (kept["token"], kept["user"], kept["url"]) == (token, "alice", openpai.server.url)
+    assert openpai.server.cluster.tokens[token].application
     assert not [line for line in said.lines if PASSWORD in line or token in line]
-    assert not [each for each in lab.server.requests if PASSWORD in each.path or token in each.path]
-    assert lab.ended(lab.submit(job())).outcome == "succeeded"
+    assert not [each for each in openpai.server.requests if PASSWORD in each.path or token in each.path]
+    assert openpai.ended(openpai.submit(job())).outcome == "succeeded"
 
 
 @pytest.mark.parametrize("password", ["wrong-password", "short"])
@@ -101,9 +101,9 @@ def test_a_wrong_password_is_said_to_be(
 
 
 def test_a_token_comes_by_the_standard_input_of_a_script(
-    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = lab.server.cluster.token("bob.x")
+    token = openpai.server.cluster.token("bob.x")
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{token}\n"))
     assert log_in("--token")["user"] == "bob.x"
     for text, error in (("none of\x1b its\n", UserError), ("unknown", ClusterError)):
@@ -116,9 +116,9 @@ def test_a_token_comes_by_the_standard_input_of_a_script(
 
 
 def test_a_login_in_a_browser_comes_back_to_this_machine(
-    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:
-    lab.server.cluster.oidc = "alice"
+    openpai.server.cluster.oidc = "alice"
     pages: list[bytes] = []
 
     def browse(url: str) -> None:
@@ -136,10 +136,10 @@ def test_a_login_in_a_browser_comes_back_to_this_machine(
     kept = log_in()
     for each in browsers:
         each.join()
-    assert lab.server.cluster.tokens[kept["token"]].application
+    assert openpai.server.cluster.tokens[kept["token"]].application
     assert kept["user"] == "alice"
     assert b"closed" in pages[0]
-    assert not [line for line in said.lines for token in lab.server.cluster.tokens if token in line]
+    assert not [line for line in said.lines for token in openpai.server.cluster.tokens if token in line]
 
 
 def test_only_the_random_path_of_a_login_brings_a_token() -> None:
@@ -165,24 +165,24 @@ def test_only_the_random_path_of_a_login_brings_a_token() -> None:
 
 
 def test_a_kept_token_is_for_one_address_and_one_user(
-    lab: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(ClusterError, match="pai-runtime login --on lab"):
-        lab.opened().runs()
+        openpai.opened().runs()
     typed(monkeypatch)
     log_in()
     path = tmp_path / "config/pai-runtime/openpai/lab.json"
-    assert lab.opened().runs() == []
+    assert openpai.opened().runs() == []
     path.chmod(0o644)
     with pytest.raises(ClusterError, match="chmod 600"):
-        lab.opened().runs()
+        openpai.opened().runs()
     path.chmod(0o600)
-    asked = len(lab.server.requests)
-    path.write_text(path.read_text().replace(lab.server.url, "https://pai.example.com"))
+    asked = len(openpai.server.requests)
+    path.write_text(path.read_text().replace(openpai.server.url, "https://pai.example.com"))
     with pytest.raises(ClusterError, match="another address"):
-        lab.opened().runs()
+        openpai.opened().runs()
     for broken in ("", "[]", '{"token": 1}', "{"):
         path.write_text(broken)
         with pytest.raises(ClusterError, match="is not as"):
-            lab.opened().runs()
-    assert len(lab.server.requests) == asked
+            openpai.opened().runs()
+    assert len(openpai.server.requests) == asked

@@ -73,11 +73,11 @@ def test_a_job_has_no_more_tasks_than_a_cluster_can_have() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"[1, 2]", b"null", b"[" * 100_000])
-def test_a_reply_that_is_none_of_openpais_is_no_fault_of_the_engine(lab: Lab, body: bytes) -> None:
-    reader = lab.submit(job(worker={"commands": ["exec tail -f /dev/null"]}))
+def test_a_reply_that_is_none_of_openpais_is_no_fault_of_the_engine(openpai: Lab, body: bytes) -> None:
+    reader = openpai.submit(job(worker={"commands": ["exec tail -f /dev/null"]}))
     run_of(reader)
-    lab.server.arm(Fault(200, body), path=f"~{reader.named}", times=2)
-    other = lab.opened().open_run(reader.named)
+    openpai.server.arm(Fault(200, body), path=f"~{reader.named}", times=2)
+    other = openpai.opened().open_run(reader.named)
     with contextlib.suppress(ApiError):
         assert _is_sound(run_of(other))
 

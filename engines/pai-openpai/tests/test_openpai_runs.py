@@ -29,43 +29,43 @@ def everything(reader: OpenpaiRunReader, attempt: int | None = None) -> bytes:
     return data
 
 
-def test_a_waiting_task_tells_why_by_its_last_warning(lab: Lab) -> None:
-    lab.server.cluster.begin.clear()
-    reader = lab.submit(job(taskRoles={"ps_server": job()["taskRoles"]["worker"]}))
+def test_a_waiting_task_tells_why_by_its_last_warning(openpai: Lab) -> None:
+    openpai.server.cluster.begin.clear()
+    reader = openpai.submit(job(taskRoles={"ps_server": job()["taskRoles"]["worker"]}))
     event = {"taskroleName": "psserver", "taskIndex": 0, "type": "Warning", "reason": "FailedScheduling"}
     said = [{**event, "message": "no GPU\x1b[31m"}, {**event, "message": "older"}]
-    lab.server.cluster.events[f"alice~{reader.named}"] = said
-    run = run_of(lab.opened().open_run(reader.named))
+    openpai.server.cluster.events[f"alice~{reader.named}"] = said
+    run = run_of(openpai.opened().open_run(reader.named))
     assert (run.word, [task.name for task in run.tasks]) == ("queued", ["ps_server/0"])
     assert run.tasks[0].note.startswith("FailedScheduling: no GPU")
 
 
-def test_runs_are_listed_by_their_job_with_their_outcome(lab: Lab) -> None:
-    reader = lab.submit(job(name="a_job", worker={"commands": ["exit 3"]}))
-    lab.ended(reader)
-    cluster = lab.opened()
+def test_runs_are_listed_by_their_job_with_their_outcome(openpai: Lab) -> None:
+    reader = openpai.submit(job(name="a_job", worker={"commands": ["exit 3"]}))
+    openpai.ended(reader)
+    cluster = openpai.opened()
     ((listed, run),) = cluster.runs()
     assert (listed.named, run.job, run.outcome) == (reader.named, "a_job", "failed")  # type: ignore[union-attr] # it is readable
     assert cluster.find_run("latest", "somebody").named == reader.named
-    asked = len(lab.server.requests)
+    asked = len(openpai.server.requests)
     cluster.runs()
-    assert len(lab.server.requests) == asked
+    assert len(openpai.server.requests) == asked
 
 
 @pytest.mark.parametrize("name", ["none", "bob.x~none", "../x", "a~b~c", "~x", "x y"])
-def test_there_is_no_run_of_another_name(lab: Lab, name: str) -> None:
-    run = lab.opened().open_run(name).run()
+def test_there_is_no_run_of_another_name(openpai: Lab, name: str) -> None:
+    run = openpai.opened().open_run(name).run()
     assert isinstance(run, Unreadable)
     assert run.is_missing
 
 
-def test_output_is_read_over_a_rotation_and_after_its_links_have_expired(lab: Lab) -> None:
+def test_output_is_read_over_a_rotation_and_after_its_links_have_expired(openpai: Lab) -> None:
     wait = "until [ -e go ]; do sleep 0.01; done; rm go"
-    reader = lab.submit(job(worker={"commands": ["echo one", wait, "echo two", wait, "echo three"]}))
+    reader = openpai.submit(job(worker={"commands": ["echo one", wait, "echo two", wait, "echo three"]}))
     once(reader, "running")
-    (task,) = lab.job(reader).attempts[0].tasks
-    folder = lab.job(reader).log_folder(task, task.last) / "user-all"
-    work = lab.server.cluster.folder / "pods" / task.last.uid
+    (task,) = openpai.job(reader).attempts[0].tasks
+    folder = openpai.job(reader).log_folder(task, task.last) / "user-all"
+    work = openpai.server.cluster.folder / "pods" / task.last.uid
     log = reader.log(run_of(reader).tasks[0], "user")
     data = bytearray()
 
@@ -77,38 +77,40 @@ def test_output_is_read_over_a_rotation_and_after_its_links_have_expired(lab: La
     (work / "go").touch()
     until(lambda: (folder / "current").read_bytes() == b"one\ntwo\n")
     rotate(folder)  # before "two" is read; the task still writes to the file before
-    lab.server.cluster.logs.expire()
+    openpai.server.cluster.logs.expire()
     (folder / "current").write_bytes(b"3\n")
     until(lambda: has_read(b"one\ntwo\n3\n"))
     (work / "go").touch()
-    lab.ended(reader)
-    assert everything(lab.opened().open_run(reader.named)).startswith(b"one\ntwo\n")
+    openpai.ended(reader)
+    assert everything(openpai.opened().open_run(reader.named)).startswith(b"one\ntwo\n")
 
 
-def test_no_token_of_a_node_is_shown_and_that_of_the_user_goes_to_no_node(lab: Lab) -> None:
-    reader = lab.submit(job(worker={"commands": ["echo x"]}))
-    lab.ended(reader)
-    lab.server.arm(Fault(500, b"broken"), path="/log-manager/")
+def test_no_token_of_a_node_is_shown_and_that_of_the_user_goes_to_no_node(openpai: Lab) -> None:
+    reader = openpai.submit(job(worker={"commands": ["echo x"]}))
+    openpai.ended(reader)
+    openpai.server.arm(Fault(500, b"broken"), path="/log-manager/")
     log = reader.log(run_of(reader).tasks[0], "user")
     with pytest.raises(OSError, match="500") as raised:
         log.read(10)
-    assert not [each for each in lab.server.cluster.logs.tokens if each in str(raised.value)]
-    assert {each.authorization for each in lab.asked("HEAD") + lab.asked("GET", "/log-manager/")} == {""}
+    assert not [each for each in openpai.server.cluster.logs.tokens if each in str(raised.value)]
+    assert {each.authorization for each in openpai.asked("HEAD") + openpai.asked("GET", "/log-manager/")} == {
+        ""
+    }
 
 
-def test_an_earlier_attempt_has_its_own_output(lab: Lab) -> None:
+def test_an_earlier_attempt_has_its_own_output(openpai: Lab) -> None:
     command = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID; exit 1"
-    reader = lab.submit(job(jobRetryCount=1, worker={"commands": [command]}))
-    run = lab.ended(reader)
+    reader = openpai.submit(job(jobRetryCount=1, worker={"commands": [command]}))
+    run = openpai.ended(reader)
     assert (run.retries, run.tasks[0].retries) == (1, 1)
     assert everything(reader, 0) == b"attempt 0\n"
     assert everything(reader) == b"attempt 1\n"
 
 
-def test_a_log_that_is_gone_is_said_to_be(lab: Lab) -> None:
-    reader = lab.submit(job(worker={"commands": ["echo x"]}))
-    lab.ended(reader)
-    lab.server.arm(
+def test_a_log_that_is_gone_is_said_to_be(openpai: Lab) -> None:
+    reader = openpai.submit(job(worker={"commands": ["echo x"]}))
+    openpai.ended(reader)
+    openpai.server.arm(
         Fault(404, b'{"code": "NoTaskLogError", "message": "Log of task is not found."}'), path="/logs"
     )
     log = reader.log(run_of(reader).tasks[0], "user")
@@ -145,28 +147,28 @@ def test_an_exit_record_is_found_in_what_the_cluster_says_of_a_task() -> None:
         assert exit_record_in(text) == {}
 
 
-def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(lab: Lab) -> None:
-    reader = lab.submit(job(worker={"commands": ["exit 240"]}))
-    lab.ended(reader)
+def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(openpai: Lab) -> None:
+    reader = openpai.submit(job(worker={"commands": ["exit 240"]}))
+    openpai.ended(reader)
     assert "reason" not in reader.exit_record(run_of(reader).tasks[0])  # which would blame the platform
-    (task,) = lab.job(reader).attempts[0].tasks
-    folder = lab.job(reader).log_folder(task, task.last)
+    (task,) = openpai.job(reader).attempts[0].tasks
+    folder = openpai.job(reader).log_folder(task, task.last)
     (folder / "exit.yaml").write_text('exitCode: 240\nreason: "the plugin says so"\n')
-    again = lab.opened().open_run(reader.named)
+    again = openpai.opened().open_run(reader.named)
     assert again.exit_record(run_of(again).tasks[0])["reason"] == "the plugin says so"
 
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFzZGZhc2RmYXNkZmFzZGZhc2RmYXNkZmFzZGZhc2Rm ada"
 
 
-def test_a_container_is_entered_by_ssh_if_the_job_has_it(lab: Lab) -> None:
-    without = lab.submit(job(worker={"commands": HELD}))
+def test_a_container_is_entered_by_ssh_if_the_job_has_it(openpai: Lab) -> None:
+    without = openpai.submit(job(worker={"commands": HELD}))
     once(without, "running")
     with pytest.raises(CannotEnter, match="plugin ssh"):
         without.exec(run_of(without).tasks[0], [])
     uses = [{"plugin": "ssh", "parameters": {"jobssh": False, "userssh": {"value": KEY}}}]
     extras = {"com.microsoft.pai.runtimeplugin": uses}
-    reader = lab.submit(job(worker={"commands": HELD}, extras=extras))
+    reader = openpai.submit(job(worker={"commands": HELD}, extras=extras))
     once(reader, "running")
     with pytest.raises(CannotEnter, match=r"ssh -p \d+ root@127\.0\.0\.1 'a b'"):
         reader.exec(run_of(reader).tasks[0], ["a b"])
@@ -174,26 +176,26 @@ def test_a_container_is_entered_by_ssh_if_the_job_has_it(lab: Lab) -> None:
         reader.remove()
 
 
-def test_a_server_that_is_away_for_a_while_is_asked_again(lab: Lab) -> None:
-    reader = lab.submit(job(worker={"commands": HELD}))
+def test_a_server_that_is_away_for_a_while_is_asked_again(openpai: Lab) -> None:
+    reader = openpai.submit(job(worker={"commands": HELD}))
     once(reader, "running")
-    lab.server.arm(Fault(503, b"", {"Retry-After": "0"}), path=reader.named, times=2)
+    openpai.server.arm(Fault(503, b"", {"Retry-After": "0"}), path=reader.named, times=2)
     until(lambda: not run_of(reader).over and reader.is_away())
     until(lambda: not run_of(reader).over and not reader.is_away())
 
 
-def test_a_job_that_did_not_change_is_not_sent_again(lab: Lab) -> None:
-    reader = lab.submit(job(worker={"commands": HELD}))
+def test_a_job_that_did_not_change_is_not_sent_again(openpai: Lab) -> None:
+    reader = openpai.submit(job(worker={"commands": HELD}))
     once(reader, "running")
     before = reader._polled._known
-    asked = len(lab.asked("GET", reader.named))
-    until(lambda: not run_of(reader).over and len(lab.asked("GET", reader.named)) > asked + 2)
+    asked = len(openpai.asked("GET", reader.named))
+    until(lambda: not run_of(reader).over and len(openpai.asked("GET", reader.named)) > asked + 2)
     assert reader._polled._known is before
 
 
-def big(lab: Lab, reader: OpenpaiRunReader, tasks: int) -> Job:
+def big(openpai: Lab, reader: OpenpaiRunReader, tasks: int) -> Job:
     """The job, with tasks that are no processes."""
-    found = lab.job(reader)
+    found = openpai.job(reader)
     attempt = JobAttempt(
         0, [Task("worker", index, [TaskAttempt(0, launched=now())]) for index in range(tasks)]
     )
@@ -204,16 +206,16 @@ def big(lab: Lab, reader: OpenpaiRunReader, tasks: int) -> Job:
 
 
 def test_two_thousand_tasks_are_followed_with_sixty_requests_a_minute(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_files, "LEFT", 10)
     monkeypatch.setattr(polled, "FIRST_PAUSE", 0.3)
-    lab.server.cluster.begin.clear()
-    reader = lab.submit(job(worker={"instances": 2000, "commands": HELD}))
-    whole = big(lab, reader, 2000)
-    since = len(lab.server.requests)
+    openpai.server.cluster.begin.clear()
+    reader = openpai.submit(job(worker={"instances": 2000, "commands": HELD}))
+    whole = big(openpai, reader, 2000)
+    since = len(openpai.server.requests)
     spent, said = time.process_time(), list[str]()
-    other = lab.opened().open_run(reader.named)
+    other = openpai.opened().open_run(reader.named)
     other.follow(said.append)
     opened = {task.name: other.log(task, "user") for task in run_of(other).tasks}
     for _ in range(5):
@@ -228,41 +230,41 @@ def test_two_thousand_tasks_are_followed_with_sixty_requests_a_minute(
         whole.attempts[0].code, whole.over = 0, True
     until(lambda: run_of(other).over)
     other.close()
-    to_server = [each for each in lab.server.requests[since:] if "/rest-server/" in each.path]
+    to_server = [each for each in openpai.server.requests[since:] if "/rest-server/" in each.path]
     assert len(to_server) <= api.MOST_A_MINUTE
     assert time.process_time() - spent < 30
 
 
 def test_when_the_requests_of_a_minute_are_used_up_nothing_is_asked(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = lab.submit(job(worker={"commands": HELD}))
+    reader = openpai.submit(job(worker={"commands": HELD}))
     once(reader, "running")
     monkeypatch.setattr(log_files, "LEFT", api.MOST_A_MINUTE)
-    asked = len(lab.server.requests)
+    asked = len(openpai.server.requests)
     reader.follow(lambda _text: None)
     log = reader.log(run_of(reader).tasks[0], "user")
-    until(lambda: log.read(1) == b"" and len(lab.server.requests) > asked)
+    until(lambda: log.read(1) == b"" and len(openpai.server.requests) > asked)
     reader.close()
-    assert not [each for each in lab.server.requests[asked:] if each.path.endswith("/logs")]
+    assert not [each for each in openpai.server.requests[asked:] if each.path.endswith("/logs")]
 
 
-def test_a_log_on_another_server_is_read_without_the_token(lab: Lab, tmp_path: Path) -> None:
-    reader = lab.submit(job(worker={"commands": ["echo x"]}))
-    lab.ended(reader)
+def test_a_log_on_another_server_is_read_without_the_token(openpai: Lab, tmp_path: Path) -> None:
+    reader = openpai.submit(job(worker={"commands": ["echo x"]}))
+    openpai.ended(reader)
     with OpenpaiServer(tmp_path / "other") as other:
         locations = [{"name": "all", "uri": f"{other.url}/blob?sig=secret"}]
-        lab.server.arm(Fault(200, json.dumps({"locations": locations}).encode()), path="/logs")
+        openpai.server.arm(Fault(200, json.dumps({"locations": locations}).encode()), path="/logs")
         other.arm(Fault(200, b"", {"ETag": '"1"'}), "HEAD")
         other.arm(Fault(206, b"blob\n", {"Content-Range": "bytes 0-4/5"}), "GET")
         assert reader.log(run_of(reader).tasks[0], "user").read(100) == b"blob\n"
         assert {each.authorization for each in other.requests} == {""}
 
 
-def test_a_waiting_task_is_not_asked_for_output(lab: Lab) -> None:
-    lab.server.cluster.begin.clear()
-    reader = lab.submit(job())
-    big(lab, reader, 1).attempts[0].tasks[0].last.launched = None
+def test_a_waiting_task_is_not_asked_for_output(openpai: Lab) -> None:
+    openpai.server.cluster.begin.clear()
+    reader = openpai.submit(job())
+    big(openpai, reader, 1).attempts[0].tasks[0].last.launched = None
     log = reader.log(run_of(reader).tasks[0], "user")
     assert (log.read(10), log.is_at_end()) == (b"", False)
-    assert not lab.asked("GET", "/logs")
+    assert not openpai.asked("GET", "/logs")

@@ -89,6 +89,11 @@ class _Target:
         return self.ask("POST", "/api/v2/jobs", text, _YAML)
 
 
+@pytest.fixture
+def server(openpai_server: OpenpaiServer) -> OpenpaiServer:
+    return openpai_server
+
+
 def _target(server: OpenpaiServer) -> _Target:
     users = {name: server.cluster.users[name].password for name in ("alice", "bob.x")}
     return _Target(f"{server.url}/rest-server", users)

@@ -21,78 +21,78 @@ HELD = job(worker={"commands": ["exec tail -f /dev/null"]})
 SECRET = "s3cr3t-of-the-job"
 
 
-def test_a_lost_reply_submits_nothing_twice(lab: Lab) -> None:
-    lab.server.arm(Fault(lost=True), *POST)
-    reader = lab.submit(job())
-    assert list(lab.server.cluster.jobs) == [f"alice~{reader.named}"]
-    assert len(lab.asked(*POST)) == 1
+def test_a_lost_reply_submits_nothing_twice(openpai: Lab) -> None:
+    openpai.server.arm(Fault(lost=True), *POST)
+    reader = openpai.submit(job())
+    assert list(openpai.server.cluster.jobs) == [f"alice~{reader.named}"]
+    assert len(openpai.asked(*POST)) == 1
 
 
 @pytest.mark.parametrize(
     ("status", "error"), [(500, CannotRun), (502, MayBeLeft), (504, MayBeLeft), (413, CannotRun)]
 )
 def test_an_error_without_json_is_told_and_nothing_is_submitted_again(
-    lab: Lab, status: int, error: type[CannotRun]
+    openpai: Lab, status: int, error: type[CannotRun]
 ) -> None:
-    lab.server.arm(Fault(status, b"<html>\x1b[31m"), *POST)
+    openpai.server.arm(Fault(status, b"<html>\x1b[31m"), *POST)
     with pytest.raises(CannotRun) as raised:
-        lab.submit(job())
+        openpai.submit(job())
     assert type(raised.value) is error
     assert "\x1b" not in str(raised.value)
-    assert (len(lab.asked(*POST)), len(lab.server.cluster.jobs)) == (1, 0)
+    assert (len(openpai.asked(*POST)), len(openpai.server.cluster.jobs)) == (1, 0)
 
 
-def test_a_server_that_cannot_be_reached_has_no_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    api = lab.opened().api
+def test_a_server_that_cannot_be_reached_has_no_job(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = openpai.opened().api
     assert api.user == "alice"
-    monkeypatch.setattr(lab.server, "ended", threading.Event())
-    lab.server.shutdown()
-    lab.server.socket.close()
+    monkeypatch.setattr(openpai.server, "ended", threading.Event())
+    openpai.server.shutdown()
+    openpai.server.socket.close()
     with pytest.raises(CannotRun) as raised:
         submit(api, "test", lambda name, number: f"{name}{number}", ())
     assert type(raised.value) is CannotRun
 
 
 def test_of_two_that_submit_under_one_name_at_once_each_has_a_job(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = lab.server.cluster
+    cluster = openpai.server.cluster
     cluster.meeting = threading.Barrier(2, lambda: setattr(cluster, "meeting", None))
     names = ["test_one", "test_one", "test_two"]
     monkeypatch.setattr(submission, "new_name", lambda _job: names.pop(0))
     found: list[str] = []
-    both = [lab.planned(job()) for _ in range(2)]
+    both = [openpai.planned(job()) for _ in range(2)]
     threads = [threading.Thread(target=lambda one=one: found.append(one.submit().named)) for one in both]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
     assert sorted(found) == ["test_one", "test_two"]
-    assert sorted(lab.server.cluster.jobs) == ["alice~test_one", "alice~test_two"]
+    assert sorted(openpai.server.cluster.jobs) == ["alice~test_one", "alice~test_two"]
 
 
-def test_a_name_that_is_used_is_left_to_its_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_used_is_left_to_its_job(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["test_one", "test_one", "test_two"]
     monkeypatch.setattr(submission, "new_name", lambda _job: names.pop(0))
-    assert [lab.submit(job()).named for _ in range(2)] == ["test_one", "test_two"]
+    assert [openpai.submit(job()).named for _ in range(2)] == ["test_one", "test_two"]
 
 
 def test_too_many_requests_are_waited_for_as_the_server_asks(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
-    lab.server.arm(Fault(429, b"Too many requests", {"Retry-After": "7"}), *POST)
-    lab.submit(job())
-    assert (waited, len(lab.server.cluster.jobs)) == ([7.0], 1)
+    openpai.server.arm(Fault(429, b"Too many requests", {"Retry-After": "7"}), *POST)
+    openpai.submit(job())
+    assert (waited, len(openpai.server.cluster.jobs)) == ([7.0], 1)
 
 
 @pytest.mark.parametrize("pause", ["", "3600"])
-def test_a_long_wait_is_left_to_the_user(lab: Lab, pause: str) -> None:
-    lab.server.arm(Fault(429, b"Too many requests", {"Retry-After": pause}), *POST)
+def test_a_long_wait_is_left_to_the_user(openpai: Lab, pause: str) -> None:
+    openpai.server.arm(Fault(429, b"Too many requests", {"Retry-After": pause}), *POST)
     with pytest.raises(CannotRun):
-        lab.submit(job())
-    assert not lab.server.cluster.jobs
+        openpai.submit(job())
+    assert not openpai.server.cluster.jobs
 
 
 def _interrupted_after(original: Callable[[Api, str], None]) -> Callable[[Api, str], None]:
@@ -103,41 +103,43 @@ def _interrupted_after(original: Callable[[Api, str], None]) -> Callable[[Api, s
     return interrupted
 
 
-def test_ctrl_c_during_the_request_stops_the_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_the_request_stops_the_job(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Api, "submit", _interrupted_after(Api.submit))
     with pytest.raises(MayBeLeft) as raised:
-        lab.submit(HELD)
+        openpai.submit(HELD)
     assert raised.value.interrupted
-    (left,) = lab.server.cluster.jobs.values()
+    (left,) = openpai.server.cluster.jobs.values()
     left.wait(lambda found: found.over)
     assert left.submission.name in str(raised.value)
 
 
-def test_ctrl_c_before_the_request_names_what_may_be_left(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_request_names_what_may_be_left(
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_api: Api, _text: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Api, "submit", interrupted)
     with pytest.raises(MayBeLeft) as raised:
-        lab.submit(HELD)
+        openpai.submit(HELD)
     assert raised.value.interrupted
     assert "pai-runtime stop test_" in str(raised.value)
 
 
-def test_a_redirect_is_not_followed_with_the_token(lab: Lab, tmp_path: Path) -> None:
+def test_a_redirect_is_not_followed_with_the_token(openpai: Lab, tmp_path: Path) -> None:
     with OpenpaiServer(tmp_path / "other") as other:
         where = {"Location": f"{other.url}/rest-server/api/v2/jobs"}
         for method in ("GET", "POST"):
-            lab.server.arm(Fault(307, b"", where), method)
+            openpai.server.arm(Fault(307, b"", where), method)
             with pytest.raises(CannotRun, match=other.url):
-                lab.submit(job())
+                openpai.submit(job())
         assert other.requests == []
 
 
 def test_a_portal_with_a_certificate_of_its_own_needs_the_file_of_its_authority(
-    tmp_path: Path, be_quick: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, quick_openpai: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del be_quick
+    del quick_openpai
     own = authority("own")
     certificate = server_certificate(own, ["127.0.0.1"]).write(tmp_path / "server.pem")
     (tmp_path / "ca.pem").write_bytes(own.pem)
@@ -145,26 +147,28 @@ def test_a_portal_with_a_certificate_of_its_own_needs_the_file_of_its_authority(
         monkeypatch.setenv("PAI_TOKEN", server.cluster.token("alice"))
         with pytest.raises(CannotRun, match="caFile"):
             Lab(server).submit(job())
-        lab = Lab(server, caFile=str(tmp_path / "ca.pem"))
-        assert lab.ended(lab.submit(job())).outcome == "succeeded"
+        openpai = Lab(server, caFile=str(tmp_path / "ca.pem"))
+        assert openpai.ended(openpai.submit(job())).outcome == "succeeded"
 
 
-def test_no_secret_is_where_others_can_read_it(lab: Lab) -> None:
+def test_no_secret_is_where_others_can_read_it(openpai: Lab) -> None:
     command = f"test '<% $secrets.key %>' = {SECRET[:6]}''{SECRET[6:]}"
-    reader = lab.submit(job(secrets={"key": SECRET}, worker={"commands": [command]}))
-    run = lab.ended(reader)
+    reader = openpai.submit(job(secrets={"key": SECRET}, worker={"commands": [command]}))
+    run = openpai.ended(reader)
     assert run.outcome == "succeeded"
-    assert SECRET not in str(lab.opened().api.get(f"/jobs/alice~{reader.named}/config", what="look"))
-    others = [each for each in lab.server.requests if each.method != "POST"]
+    assert SECRET not in str(openpai.opened().api.get(f"/jobs/alice~{reader.named}/config", what="look"))
+    others = [each for each in openpai.server.requests if each.method != "POST"]
     assert SECRET not in str(others)
-    assert not [path for path in lab.server.cluster.logs.folder.rglob("*") if _has(path, SECRET)]
+    assert not [path for path in openpai.server.cluster.logs.folder.rglob("*") if _has(path, SECRET)]
 
 
 def _has(path: Path, text: str) -> bool:
     return path.is_file() and text in path.read_text("utf-8", "replace")
 
 
-def test_a_job_whose_secret_the_server_shows_is_stopped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_secret_the_server_shows_is_stopped(
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = Api.submit
 
     def quoted(api: Api, text: str) -> None:
@@ -172,30 +176,30 @@ def test_a_job_whose_secret_the_server_shows_is_stopped(lab: Lab, monkeypatch: p
 
     monkeypatch.setattr(Api, "submit", quoted)
     with pytest.raises(MayBeLeft) as raised:
-        lab.submit({**HELD, "secrets": {"key": SECRET}})
+        openpai.submit({**HELD, "secrets": {"key": SECRET}})
     assert SECRET not in str(raised.value)
-    (left,) = lab.server.cluster.jobs.values()
+    (left,) = openpai.server.cluster.jobs.values()
     left.wait(lambda found: found.over)
 
 
 def test_a_token_that_is_refused_is_said_to_be_without_being_shown(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = lab.server.cluster.token("alice", seconds=-1)
+    token = openpai.server.cluster.token("alice", seconds=-1)
     monkeypatch.setenv("PAI_TOKEN", token)
     with pytest.raises(CannotRun) as raised:
-        lab.submit(job())
+        openpai.submit(job())
     assert "PAI_TOKEN" in str(raised.value)
     assert token not in str(raised.value)
 
 
-def test_only_the_owner_of_a_job_stops_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = lab.submit(HELD)
-    monkeypatch.setenv("PAI_TOKEN", lab.server.cluster.token("bob.x"))
-    other = lab.opened().open_run(f"alice~{reader.named}")
+def test_only_the_owner_of_a_job_stops_it(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = openpai.submit(HELD)
+    monkeypatch.setenv("PAI_TOKEN", openpai.server.cluster.token("bob.x"))
+    other = openpai.opened().open_run(f"alice~{reader.named}")
     assert not run_of(other).over
     with pytest.raises(Exception, match="not allowed"):
         other.cancel()
     assert reader.cancel()
-    lab.job(reader).wait(lambda found: found.over)
-    assert run_of(lab.opened().open_run(f"alice~{reader.named}")).outcome == "cancelled"
+    openpai.job(reader).wait(lambda found: found.over)
+    assert run_of(openpai.opened().open_run(f"alice~{reader.named}")).outcome == "cancelled"

@@ -107,7 +107,8 @@ class _Submission:
         if script.startswith(_BOM) or script.endswith(_BOM):
             message = "begins or ends with U+FEFF, which OpenPAI drops; remove it"
             self._problems.add(role.value.at(("commands",)).problem(_CODE, message))
-        return self._shown(script, role.value)
+        shown: str = self._shown(script, role.value)
+        return shown
 
     def _prerequisites(self, role: TaskRole) -> Iterator[str]:
         """Yield the names of the prerequisites that are a role's uses of plugins, in their order."""

@@ -154,8 +154,9 @@ class Queue:
         jobs: dict[str, QueuedJob] = {}
         for row in rows:
             if len(row) == _FIELDS:
-                job_id = _ONE_OF.sub("", row[0])
-                jobs[job_id] = _both(jobs.get(job_id), QueuedJob(*row[1:]))
+                name, state, start, end, reason = row
+                job_id = _ONE_OF.sub("", name)
+                jobs[job_id] = _both(jobs.get(job_id), QueuedJob(state, start, end, reason))
         self._jobs, self._looked, self._failures, self._next = jobs, now, 0, 0.0
 
 

@@ -21,9 +21,9 @@ _MENTIONS = re.compile(
 def first_error(expression: str, log: bytes) -> int | None:
     """Return the index of the first match of an expression in a line that does not only mention it.
 
-    An expression that asks for a warning finds one.
+    An expression that asks for a warning finds one, and so does one that asks for lines together.
     """
-    asks = "WARN" in expression or "Warning" in expression
+    asks = "WARN" in expression or "Warning" in expression or expression.startswith("(?s)")
     for count, start in enumerate(regex.starts(expression, log)):
         if asks or _MENTIONS.match(log, log.rfind(b"\n", 0, start) + 1) is None:
             return start
