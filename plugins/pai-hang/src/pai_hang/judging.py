@@ -102,6 +102,7 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
     idle = {look.process.parent for look in looks if look.process.call in _NAPS}
+    resting |= idle
     idle |= {look.process.pid for look in looks if look.process.parent in resting or _has_ended(look)}
     return sorted((look for look in looks if _is_stuck(look, idle, may_wait)), key=waits_for_others)
 
