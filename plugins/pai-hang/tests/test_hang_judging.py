@@ -124,6 +124,13 @@ def test_a_worker_without_work_does_not_hang_as_its_parent_rests(call: str, expe
     assert len(stuck([look(pid=7, call=call), worker], lambda _: False)) == expected
 
 
+def test_who_waits_for_a_child_that_sleeps_or_for_its_own_threads_at_the_end_does_not_hang() -> None:
+    waits, child = look("worker/0", TRAIN), look(pid=8, parent=7, call="clock_nanosleep")
+    assert stuck([waits], lambda _: False) == [waits]
+    assert stuck([waits, child], lambda _: False) == []
+    assert stuck([look("worker/0", TRAIN, replace(READ, function="_shutdown"))], lambda _: False) == []
+
+
 def test_who_waits_for_other_tasks_is_named_last() -> None:
     waits = look("worker/0", TRAIN, ALL_REDUCE)
     reads = look("worker/0", READ, pid=8, call="read", file="/data/shard")

@@ -304,7 +304,7 @@ def test_who_spins_for_a_gpu_hangs_and_of_the_one_that_computes_it_is_said_where
 ) -> None:
     (tmp_path / "library.c").write_text(LIBRARY)
     library = tmp_path / "library.so"
-    compiler = ["musl-gcc", "-shared", "-fPIC", "-nostdlib", "-o", library, tmp_path / "library.c"]
+    compiler = ["musl-gcc", "-shared", "-fPIC", "-nostdlib", "-o", str(library), str(tmp_path / "library.c")]
     subprocess.run(compiler, check=True)
     begin = f"import os; os.environ['LIBRARY'] = {str(library)!r}{SPINS}"
     worker = running(f"{begin}step() if os.environ['PAI_TASK_INDEX'] != '2' else solve()", instances=3)

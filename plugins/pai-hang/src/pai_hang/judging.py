@@ -16,6 +16,7 @@ _PATIENCE = 2
 _OPENS = ("open", "openat", "connect")
 _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
 _SLEEPS = (TIMED_WAIT, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_NAPS = ("nanosleep", "clock_nanosleep")
 _POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
 _COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
 
@@ -97,11 +98,13 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
 
     A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
     waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
-    a worker without work does; unless it `waits_for_others`. Those that wait for other tasks come
-    last.
+    a worker without work does, or a child sleeps; unless it `waits_for_others`. Those that do come last.
     """
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
-    return sorted((look for look in looks if _is_stuck(look, resting, may_wait)), key=waits_for_others)
+    idle = {look.process.parent for look in looks if look.process.call in _NAPS}
+    resting |= idle
+    idle |= {look.process.pid for look in looks if look.process.parent in resting or _has_ended(look)}
+    return sorted((look for look in looks if _is_stuck(look, idle, may_wait)), key=waits_for_others)
 
 
 def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
@@ -127,7 +130,7 @@ def waits_for_others(look: Look) -> bool:
     )
 
 
-def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bool]) -> bool:
+def _is_stuck(look: Look, idle: Collection[int], may_wait: Callable[[int], bool]) -> bool:
     process = look.process
     if process.is_stopped or process.state == "D" or waits_for_others(look):
         return True
@@ -139,7 +142,12 @@ def _is_stuck(look: Look, resting: Collection[int], may_wait: Callable[[int], bo
         return True
     if process.call in _SLEEPS:
         return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
-    return process.call in _WAITS_FOR_OTHERS and process.parent not in resting and not may_wait(process.pid)
+    return process.call in _WAITS_FOR_OTHERS and process.pid not in idle and not may_wait(process.pid)
+
+
+def _has_ended(look: Look) -> bool:
+    """Return whether a program has ended but for its threads, such as a timer."""
+    return look.main is not None and look.main.frames[-1].function == "_shutdown"
 
 
 def below(processes: Sequence[Process], root: int) -> list[Process]:
