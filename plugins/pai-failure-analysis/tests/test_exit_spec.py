@@ -21,7 +21,7 @@ from pai_runtime.task.exit_codes import CALLBACK_FAILED
 
 FAILURES = Path(__file__).parent / "failures"
 MOST_BYTES = 250_000
-"""So that reading it costs little of the time in which a person waits."""
+"""So that reading the rules costs little of the time in which a person waits."""
 
 PLATFORM_CODES = {128, *range(130, 144), *range(220, 227), *range(228, 236), 249}
 OWN_CODES = set(range(236, 249))
@@ -325,4 +325,4 @@ def test_a_mistake_of_a_rank_beats_what_its_peers_say_of_it(mistake: str, phrase
 
 
 def test_the_file_is_small_enough_to_be_read_at_each_failure() -> None:
-    assert len(resources.files("pai_failure_analysis").joinpath("exit-spec.yaml").read_bytes()) < MOST_BYTES
+    assert len(resources.files("pai_failure_analysis").joinpath("exit-spec.json").read_bytes()) < MOST_BYTES

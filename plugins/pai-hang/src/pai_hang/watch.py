@@ -25,7 +25,7 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS, _CLOSE_LOOKS = 10, 3
+_LOOKS, _CLOSE_LOOKS = 10, 8
 """Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
