@@ -21,6 +21,8 @@ test_it_keeps_the_rules_for_plugins = conformance("hang")
 TRAIN = Frame("<module>", "/job/worker/0/work/train.py", 88)
 ALL_REDUCE = Frame("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1)
 READ = Frame("read_shard", "/job/loader.py", 41)
+STEP = Frame("step", "/job/worker/0/work/train.py", 12)
+LIBRARY = Frame("synchronize", "/usr/lib/python3/dist-packages/torch/cuda/__init__.py", 1162)
 
 
 def process(pid: int = 7, **fields: Any) -> Process:
@@ -150,12 +152,20 @@ def test_a_busy_process_hangs_only_in_a_collective_operation_at_the_same_line_ea
 
 def test_what_a_library_does_within_its_wait_for_a_gpu_is_no_movement() -> None:
     first, second = (
-        look("worker/0", TRAIN, native=("step", "cudaStreamSynchronize", inner))
+        look("worker/0", TRAIN, STEP, native=("step", "cudaStreamSynchronize", inner))
         for inner in ("poll", "clock")
     )
-    elsewhere = look("worker/0", TRAIN, native=("other", "cudaStreamSynchronize", "poll"))
+    elsewhere = look("worker/0", TRAIN, STEP, native=("other", "cudaStreamSynchronize", "poll"))
     assert stand_still([[first], [second]]) == [first]
     assert stand_still([[first], [elsewhere]]) == []
+
+
+def test_a_loop_around_a_gpu_in_no_function_is_not_taken_for_one_wait() -> None:
+    """Seen on an H100: `float(y.sum())` of each step, of which only the variables of the module change."""
+    waits = look("worker/0", TRAIN, native=("item", "cudaStreamSynchronize", "poll"))
+    in_torch = look("worker/0", TRAIN, LIBRARY, native=("cudaDeviceSynchronize",))
+    in_function = look("worker/0", TRAIN, STEP, LIBRARY, native=("cudaDeviceSynchronize",))
+    assert [stand_still([[each]] * 3) for each in (waits, in_torch, in_function)] == [[], [], [in_function]]
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,15 @@ def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
     """Return the processes whose main thread is at one place, also in C if that is known, in several looks.
 
     Who waits for a GPU, or in MPI, keeps a processor busy, and so does who computes: of those that stand
-    still, only who `waits_for_others` hangs.
+    still, only who `waits_for_others` hangs. Of who `may_loop` it is not known whether they stand still.
     """
     first, *later = ({look.process.pid: look for look in each} for each in looks)
     return [
         look
         for pid, look in first.items()
-        if look.main and all(pid in each and each[pid].stands_at == look.stands_at for each in later)
+        if look.main
+        and not look.may_loop
+        and all(pid in each and each[pid].stands_at == look.stands_at for each in later)
     ]
 
 

@@ -9,6 +9,7 @@ from pai_hang.stacks import Frame, Stacks, Thread, main_thread
 
 _WAITS_FOR_CHILDREN = ("wait4", "waitid")
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
+_MODULE = "<module>"
 _WRAPPERS = ("wrapper", "wrapped", "inner", "decorate_context", "__call__")
 """Functions between a caller and what it means to call."""
 _OF_DEVICES = re.compile(
@@ -51,6 +52,17 @@ class Look:
         names = self.main.native
         own = names[: names.index(self.device_wait)] if self.device_wait else ()
         return self.main.frames, self.main.values, own
+
+    @property
+    def may_loop(self) -> bool:
+        """Whether it waits for a GPU at a line of a module, where a loop cannot be told from one wait.
+
+        The variables of functions change in a loop; those of a module are not among what is read of a thread.
+        """
+        main = self.main
+        return (
+            main is not None and self.device_wait != "" and main.frames[_own(main.frames)].function == _MODULE
+        )
 
     @property
     def waits_for_children(self) -> bool:

@@ -144,7 +144,8 @@ def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], li
             return found, last
     still = _still(first, root, _LOOKS, silence.after / 100)
     if still:
-        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, silence.after / 20, closely=True)
+        pause = 0.15 * silence.after / _CLOSE_LOOKS
+        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, pause, closely=True)
     return [look for look in still if waits_for_others(look)], first
 
 
