@@ -208,7 +208,7 @@ def contribution_from_json(document: Any) -> Contribution:
             **{
                 **document,
                 "steps": [ShellStep(*row) for row in document["steps"]],
-                "services": [Service(*row) for row in document["services"]],
+                "services": [Service(*row[:-1], tuple(row[-1])) for row in document["services"]],
                 "mounts": [Mount(*row) for row in document["mounts"]],
             }
         )
