@@ -167,7 +167,7 @@ class GrowingFile:
         return part.data
 
     def _read_old(self, *, may_rotate: bool) -> bytes:
-        """Return the next bytes of the file before; at its end, go on with the file itself. Raises OSError."""
+        """Return the next bytes of the file before; at its end, go on with the file itself."""
         part = self._files.part(self._old, self._offset)
         is_at_end = part is None or not part.data  # of which a node does not tell the tag
         tag = self._files.tag(self._old) if is_at_end or part is None else part.tag
