@@ -45,8 +45,8 @@ def _check_version(api: Api) -> None:
 
 def _check_virtual_cluster(api: Api, job: Job, name: str, problems: Problems) -> bool:
     user = mapping(api.get(f"/users/{quote(api.user, safe='')}", what="ask for your virtual clusters"))
-    listed_ones = user.get("virtualCluster")
-    known = [str(each) for each in listed_ones] if isinstance(listed_ones, list) else []
+    own = user.get("virtualCluster")
+    known = [str(each) for each in own] if isinstance(own, list) else []
     if name in known:
         return True
     message = f"you may not use the virtual cluster '{name}'; you may use {listed(known) or 'none'}"

@@ -128,7 +128,7 @@ class Logs:
         return self._tails[key][-most:]
 
     def record(self, task: RunTask) -> bytes:
-        """Return the exit record among the logs of a task; empty if there is none."""
+        """Return the exit record among the logs of a task; empty if there is none. Raises `NotNow`."""
         found = (self._end_of(task, name, _MOST_OF_RECORD) for name in _RECORDS)
         return next(filter(None, found), b"")
 
@@ -136,7 +136,7 @@ class Logs:
         attempt = self.view().attempt(task.name)
         if attempt is None:
             return b""
-        with suppress(OSError, NoLog, NotNow):
+        with suppress(OSError, NoLog):
             files = self.files(task, attempt)
             start = files.part(name, 0, 1)
             part = files.part(name, max(0, start.size - most), most) if start else None

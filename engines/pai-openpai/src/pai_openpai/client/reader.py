@@ -4,6 +4,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,6 +14,7 @@ from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.fields import mapping, mappings, number, text
 from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
+from pai_openpai.client.log_files import NotNow
 from pai_openpai.client.logs import MOST_READ, Logs
 from pai_openpai.client.names import split_name
 from pai_openpai.client.polled import Polled
@@ -174,7 +176,8 @@ class OpenpaiRunReader(RunReader):
         """Return the exit record among the logs of an attempt of a task, which are asked for it once."""
         key = task.name, self._look().attempt(task.name)
         if key not in self._records and len(self._records) < _MOST_RECORDS:
-            self._records[key] = record_of_log(self._logs.record(task))
+            with suppress(NotNow):
+                self._records[key] = record_of_log(self._logs.record(task))
         return self._records.get(key, {})
 
     def _seen_view(self) -> JobView:
