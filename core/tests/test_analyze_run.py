@@ -96,7 +96,7 @@ def test_a_rule_of_the_job_itself_stays_the_explanation(played: PlayedRun, analy
 def test_rules_that_are_given_are_tried_on_what_was_not_explained(
     tmp_path: Path, played: PlayedRun, analyze: Any
 ) -> None:
-    fail(played, "worker/0", b"SimError: no licence\n")
+    fail(played, "worker/0", b"simulator: no licence left\n")
     rule = {"code": 10, "phrase": "NoLicence", "patterns": [{"userLogRegex": "no licence", "exitCode": 1}]}
     (tmp_path / "spec.yaml").write_text(json.dumps([rule]))
     assert analyze("latest")[0] == 1

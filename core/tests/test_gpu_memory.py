@@ -1,6 +1,7 @@
 """The memory of GPUs that processes have, as drivers tell it, in files of the form that they write."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -84,6 +85,8 @@ def test_other_files_are_not_asked(tmp_path: Path) -> None:
 
 def test_the_peak_is_what_the_record_says(monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
+        keepers: ClassVar[set[int]] = set()
+
         def at(self, when: float, _: object) -> None: ...
 
     sizes = iter([10, 2049, 300])

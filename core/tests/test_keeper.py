@@ -11,7 +11,7 @@ from pai_runtime.task.plan import PlannedService, Service
 from tests.support import until
 from tests.task_harness import TaskRun, plan, run_task
 
-_SEES = "import os; open('seen', 'w').write(str(os.getpid()))"
+_SEES = "import os; open('.seen', 'w').write(str(os.getpid())); os.rename('.seen', 'seen')"
 _WAITS = "until [ -e seen ]; do sleep 0.02; done; "
 
 
@@ -50,6 +50,12 @@ def test_its_crash_does_not_touch_the_command_and_the_service_goes_on_beside_tha
     run = _run(tmp_path, f"{_WAITS}exit 5", program, script="touch seen")
     assert run.process.returncode == 5
     assert any("service 'watch' ended with exit code" in line for line in run.runtime_log)
+
+
+def test_a_command_whose_exit_status_it_has_taken_itself_still_ends(tmp_path: Path) -> None:
+    """As a library may that traces the command, if that dies just then."""
+    run = _run(tmp_path, f"{_WAITS}exit 5", f"{_SEES}; os.wait()")
+    assert run.process.returncode == 241
 
 
 def test_it_can_be_killed_before_it_is_told_anything(tmp_path: Path) -> None:

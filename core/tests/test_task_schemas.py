@@ -50,7 +50,15 @@ _WHOLE = Plan(
     command=Command("true", "f:2:1", on_preemption=OnPreemption(9, "SIGINT", "save")),
     services=(
         PlannedService(
-            0, Service("s", "run", "probe", 5, "always", required=True, address="a", linger=1, when_silent=1)
+            0,
+            Service(
+                *("s", "run", "probe", 5, "always"),
+                required=True,
+                address="a",
+                linger=1,
+                when_silent=1,
+                ancestor=("-m", "module"),
+            ),
         ),
     ),
     mounts=(PlannedMount(0, Mount("/data", "store", "nfs", "below", read_only=True)),),

@@ -11,7 +11,7 @@ from tests.support import cli, made_once
 from tests.typed_terminal import Terminal
 
 LINES = {
-    "pai-runtime lo": {"logs", "lock"},
+    "pai-runtime lo": {"logs", "lock", "login"},
     "pai-runtime plugins show tens": {"tensorboard"},
     "pai-runtime plugins che": {"check", "check-policy"},
     "pai-runtime plugins new --hoo": {"--hooks"},

@@ -218,6 +218,14 @@ def test_an_exception_that_passes_on_what_happened_elsewhere_does_not_decide(fat
     assert _phrase(f"{cause}another rank prints its progress\n{TRACEBACK}{fatal}\n") == "CudaOutOfMemory"
 
 
+def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    lines = [f"[rank{n % 2}]: {line}" for n, line in enumerate(STEPS.splitlines())]
+    lines += [f"[rank0]: {line}" for line in f"{TRACEBACK}{oom}".splitlines()]
+    lines += [f"[rank1]: {TRACEBACK.splitlines()[0]}", ""]
+    assert _phrase("\n".join(lines)) == "CudaOutOfMemory"
+
+
 def test_an_exception_that_python_ignored_does_not_hide_the_one_that_ended_the_program() -> None:
     ignored = (
         f"Exception ignored in: <function Loader.__del__ at 0x7f>\n{TRACEBACK}AttributeError: no 'pool'\n"

@@ -169,6 +169,7 @@ def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:
     assert not may_wait(reads)
 
 
+@pytest.mark.needs("root")  # some kernels let nobody else attach a filter
 @pytest.mark.parametrize("server", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("IPv6"))])
 def test_a_peer_that_takes_no_packets_any_more_is_named(server: str) -> None:
     family = socket.AF_INET6 if ":" in server else socket.AF_INET

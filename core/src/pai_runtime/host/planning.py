@@ -208,11 +208,11 @@ def contribution_from_json(document: Any) -> Contribution:
             **{
                 **document,
                 "steps": [ShellStep(*row) for row in document["steps"]],
-                "services": [Service(*row) for row in document["services"]],
+                "services": [Service(*[*row[:-1], tuple(row[-1])]) for row in document["services"]],
                 "mounts": [Mount(*row) for row in document["mounts"]],
             }
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ValueError(f"returned an invalid contribution: {error}") from error
 
 

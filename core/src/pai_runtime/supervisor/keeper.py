@@ -50,15 +50,20 @@ class Keeper:
 
         Raises `CannotStart`.
         """
+        pipes: list[int] = []
         try:
             hand_over_script(command.script or b"")
-            told, tell = os.pipe()
-            asks, self._tell = os.pipe()
+            pipes += os.pipe()
+            pipes += os.pipe()
             self.pid = os.fork()
         except OSError as error:
+            for fd in pipes:
+                os.close(fd)
             raise CannotStart(f"{command.argv[0]}: {error.strerror}") from None
+        told, tell, asks, ask = pipes
+        self._tell = ask
         if self.pid == 0:
-            os.close(self._tell)
+            os.close(ask)
             self._keep(command, (stdout, stderr), tell, asks, umask)
         os.close(tell)
         os.close(asks)
@@ -81,7 +86,10 @@ class Keeper:
         """Tell it to become its program."""
         self._has_begun = True
         if self._tell is not None:
-            os.write(self._tell, b"b")
+            try:
+                os.write(self._tell, b"b")
+            except BrokenPipeError:
+                pass  # it has ended, which is seen in the next turn
 
     def end(self) -> None:
         """End it, as the command has ended."""
@@ -119,6 +127,7 @@ class Keeper:
             if os.read(asks, 1):
                 for standard in (0, 1, 2):
                     os.dup2(self.output if standard else os.open(os.devnull, os.O_RDONLY), standard)
+                    os.set_inheritable(standard, True)  # noqa: FBT003 - what was opened as 0 is not duplicated
                 os.execve(self.program.argv[0], self.program.argv, self.program.environment)  # noqa: S606
             os.killpg(pid, signal.SIGKILL)  # the supervisor is gone
         finally:

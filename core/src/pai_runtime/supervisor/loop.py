@@ -11,12 +11,13 @@ import fcntl
 import os
 import select
 import time
+from functools import partial
 
 from pai_runtime.supervisor.process_tree import adopt_orphans, kill_all_others, kill_children
 from pai_runtime.supervisor.spawning import CannotStart, Program, spawn
 from pai_runtime.supervisor.stop import FOREVER
 from pai_runtime.supervisor.wake_pipe import WakePipe
-from pai_runtime.task.exit_codes import NOT_EXECUTED, killed_by
+from pai_runtime.task.exit_codes import NOT_EXECUTED, RUNTIME_ERROR, killed_by
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
@@ -144,13 +145,24 @@ class Loop:
         """
         if keeper:
             child = Child(keeper.spawn(program, stdout, stderr, self._umask), on_end)
-            self._children[keeper.pid] = Child(keeper.pid, keeper.ended)
+            self._children[keeper.pid] = Child(keeper.pid, partial(self._keeper_ended, keeper, child))
             self.keepers.add(keeper.pid)
             self._end_with(os.pidfd_open(child.pid), keeper)
         else:
             child = Child(spawn(program, stdout, stderr, self._umask), on_end)
         self._children[child.pid] = child
         return child
+
+    def _keeper_ended(self, keeper: Keeper, child: Child, status: ExitStatus) -> None:
+        """Handle the end of a keeper; one that has waited for the child itself has taken its exit status."""
+        keeper.ended(status)
+        try:
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            if self._children.pop(child.pid, None):
+                child.ended = ExitStatus(RUNTIME_ERROR)
+                if child.on_end:
+                    child.on_end(child.ended)
 
     def _end_with(self, pidfd: int, keeper: Keeper) -> None:
         """End a keeper when the process has ended that it has started: that one is ours to reap then."""

@@ -39,7 +39,9 @@ def nvidia_smi(visible: str | None, path: str, driver: str = _DRIVER) -> Program
         f"--loop={_EVERY}",
     )
     chosen = () if visible is None else (f"--id={visible}",)
-    return Program([program, *query, *chosen], {"PATH": path, "LC_ALL": "C"}, None)
+    return Program(
+        [program, *query, *chosen], {"PATH": path, "LC_ALL": "C", "PAI_TASK_PHASE": "command"}, None
+    )
 
 
 class GpuSamples:

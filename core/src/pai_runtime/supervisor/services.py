@@ -183,7 +183,10 @@ class Services:
         keeper = None
         for service, use, environment in self._waiting:
             if service.ancestor and not keeper and is_needed():
-                keeper = self._keepers[service.name] = self._keeper(service, use, environment)
+                try:
+                    keeper = self._keepers[service.name] = self._keeper(service, use, environment)
+                except CannotStart as error:
+                    self._task.say(f"[WARNING] service '{service.name}': {error}")
             self._start_if_silent(service, use, environment)
         return keeper
 

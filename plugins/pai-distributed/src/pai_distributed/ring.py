@@ -6,6 +6,7 @@ Whoever reaches the port may connect to it, so all that comes is read in pieces 
 import array
 import contextlib
 import hashlib
+import math
 import socket
 import struct
 import threading
@@ -116,10 +117,14 @@ def _connected(place: Place, until: float) -> socket.socket:
         attempts += 1
         try:
             connection = socket.create_connection(address, max(0.1, min(5.0, until - time.monotonic())))
+            try:
+                connection.sendall(place.hello(place.index))
+            except OSError:
+                connection.close()
+                raise
         except OSError as error:
             why = error.strerror or str(error)
         else:
-            connection.sendall(place.hello(place.index))
             return connection
         if (left := until - time.monotonic()) <= 0:
             raise PeerFault(f"task {place.after} cannot be reached at {address}: {why}")
@@ -136,7 +141,7 @@ def _accepted(listener: socket.socket, place: Place, until: float) -> socket.soc
             break
         connection.settimeout(_GREETING)
         try:
-            if _read(connection, _HELLO.size) == place.hello(place.before):
+            if _read(connection, _HELLO.size, _GREETING) == place.hello(place.before):
                 return connection
         except OSError:
             pass
@@ -156,10 +161,13 @@ def _both(send: Callable[[], None], receive: Callable[[], float]) -> float:
 
     thread = threading.Thread(target=sending, daemon=True)
     thread.start()
-    try:
-        return receive()
-    finally:
-        thread.join(_EXCHANGE)
+    received = receive()
+    thread.join(_EXCHANGE)
+    if thread.is_alive():
+        raise TimeoutError("it takes nothing more")
+    if faults:
+        raise faults[0]
+    return received
 
 
 def _clock_ahead(before: socket.socket, clock: Clock) -> float:
@@ -187,10 +195,11 @@ def _send_pieces(after: socket.socket) -> None:
 
 
 def _received_rate(before: socket.socket) -> float:
+    _read(before, _PIECE)  # the other one may begin later
     began = time.monotonic()
-    for _ in range(_PIECES):
+    for _ in range(_PIECES - 1):
         _read(before, _PIECE)
-    return _PIECE * _PIECES / max(time.monotonic() - began, 1e-6)
+    return _PIECE * (_PIECES - 1) / max(time.monotonic() - began, 1e-6)
 
 
 def _check_sum(place: Place, before: socket.socket, after: socket.socket) -> None:
@@ -208,11 +217,13 @@ def _check_sum(place: Place, before: socket.socket, after: socket.socket) -> Non
         raise PeerFault("the sum over all tasks is wrong")
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
-    """Return that many bytes. Raises OSError at the end, or the timeout."""
-    data = bytearray(size)
+def _read(connection: socket.socket, size: int, seconds: float = math.inf) -> bytes:
+    """Return that many bytes. Raises OSError at the end, at the connection's timeout, or after `seconds`."""
+    data, until = bytearray(size), time.monotonic() + seconds
     view = memoryview(data)
     while view:
+        if time.monotonic() > until:
+            raise TimeoutError("it is too slow")
         if not (count := connection.recv_into(view)):
             raise ConnectionResetError(0, "it closed the connection")
         view = view[count:]

@@ -64,7 +64,8 @@ def end_of_program(log: bytes, exit_code: int | None) -> int:
         return at
     start = log.rfind(TRACEBACK, at)
     while start >= 0:
-        exception = _EXCEPTION.match(log, log.find(b"\n", start) + 1)
+        below = log.find(b"\n", start) + 1
+        exception = _EXCEPTION.match(log, below) if below else None
         if exception and not _PASSED_ON.search(exception["line"]):
             return _with_lines_of_errors(log, at, start)
         start = log.rfind(TRACEBACK, at, start)

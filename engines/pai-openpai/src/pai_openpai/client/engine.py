@@ -30,11 +30,11 @@ from pai_runtime.engine import (
     RunRequest,
     Unreadable,
 )
+from pai_runtime.engine.jobs import VOLUME
 from pai_runtime.engine.local import TaskName, placement
 
 _MOST_RUNS: Final = 500
 _LIST_EVERY: Final = 5.0
-_FOLDER: Final = Path("/usr/local/pai")
 _CANNOT: Final = {
     "rm": KEEPS,
     "prune": KEEPS,
@@ -102,7 +102,7 @@ class NewOpenpaiRun(NewRun):
         """Return a placement to look at plans by: where tasks are is known on the cluster."""
         self._job = job
         ports = iter(range(15000, 65536))
-        return placement(job, job.name, self._request.user, _FOLDER, ports)
+        return placement(job, job.name, self._request.user, Path(VOLUME), ports)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what the cluster would refuse, or spoil."""
