@@ -114,6 +114,15 @@ def test_ones_own_runs_on_every_cluster_are_listed_with_the_profile(
     assert ["mine", "lab"] in [line.split()[:2] for line in lines]
 
 
+def test_a_user_may_have_another_name_on_a_cluster(
+    cluster: SmallCluster, shown: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.known = {"hers": run_of("bob"), "mine": run_of("ada-of-the-lab")}
+    monkeypatch.setattr(cluster, "user", lambda here: f"{here}-of-the-lab")
+    assert [each["run"] for each in json.loads(shown("ps", "--all", "--json")[1])] == ["mine"]
+    assert cluster.find_run("latest", "ada").named == "mine"
+
+
 def test_where_runs_are_is_said_if_all_of_them_are_on_one_cluster(
     cluster: SmallCluster, shown: Command
 ) -> None:

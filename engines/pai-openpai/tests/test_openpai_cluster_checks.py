@@ -43,6 +43,13 @@ def test_a_virtual_cluster_has_to_be_one_of_the_users(openpai: Lab, own: str, gi
     assert problems == [("unknown-virtual-cluster", "defaults.virtualCluster", "error")]
 
 
+@pytest.mark.parametrize("odd", [5, "default", {}, None])
+def test_a_user_without_a_list_of_virtual_clusters_may_use_none(openpai: Lab, odd: object) -> None:
+    openpai.server.arm(Fault(200, json.dumps({"virtualCluster": odd}).encode()), path="/users/")
+    problems = found(openpai, job())
+    assert [code for code, _, _ in problems] == ["unknown-virtual-cluster"]
+
+
 def test_the_virtual_cluster_of_the_profile_is_that_of_jobs_that_name_none(openpai: Lab) -> None:
     openpai.server.cluster.users["alice"] = User("alice-password", virtual_clusters=("vc2",))
     other = Lab(openpai.server, virtualCluster="vc2")

@@ -69,6 +69,21 @@ def test_of_a_log_that_grows_faster_than_it_is_read_the_loss_is_known(written: l
     assert log.is_lost or found == list(range(node.count))
 
 
+class Restless(Node):
+    """A node that gives a file another tag with each answer."""
+
+    def _tag(self, name: str) -> str:
+        self.rotations += 1
+        return f"{name}-{self.rotations}"
+
+
+def test_a_file_that_is_another_with_each_answer_is_an_error() -> None:
+    node = Restless()
+    node.files["all.1"] = b"old\n"
+    with pytest.raises(OSError, match="rotated"):
+        GrowingFile(node, "all").read()
+
+
 def test_rotations_during_a_long_sleep_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node()
     log = GrowingFile(node, "all")

@@ -4,6 +4,7 @@ import argparse
 import getpass
 import io
 import json
+import os
 import sys
 import threading
 import urllib.error
@@ -164,6 +165,46 @@ def test_only_the_random_path_of_a_login_brings_a_token() -> None:
         assert another.url.rpartition("/")[2] != address.rpartition("/")[2]
 
 
+def test_a_login_may_be_broken_off_and_needs_no_name_here(
+    log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(_prompt: str) -> str:
+        raise EOFError
+
+    def nobody() -> str:
+        raise KeyError
+
+    typed(monkeypatch)
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert log_in()["user"] == "alice"
+    monkeypatch.setattr(getpass, "getpass", ended)
+    for words in ((), ("--token",)):
+        with pytest.raises(UserError):
+            log_in(*words)
+
+
+def test_the_variable_is_used_only_where_all_profiles_are_of_one_cluster(
+    openpai: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"  lab: {{engine: openpai, url: '{openpai.server.url}'}}\n"
+    twin = own.replace("lab", "twin").replace("}", ", virtualCluster: vc2}")
+    elsewhere = "  far: {engine: slurm, url: 'https://far.example.com'}\n"
+    write_profiles(tmp_path / "config", own + twin + elsewhere)
+    assert openpai.opened().runs() == []
+    asked = len(openpai.server.requests)
+    write_profiles(
+        tmp_path / "config", f"{own}  other: {{engine: openpai, url: 'https://pai.example.com'}}\n"
+    )
+    with pytest.raises(ClusterError, match="PAI_TOKEN"):
+        openpai.opened().runs()
+    assert len(openpai.server.requests) == asked
+    typed(monkeypatch)
+    parser = argparse.ArgumentParser()
+    login.add_arguments(parser)
+    assert login.main(parser.parse_args(["--on", "lab"]), Said()) == 0  # type: ignore[arg-type] # all that is used
+    assert openpai.opened().runs() == []
+
+
 def test_a_kept_token_is_for_one_address_and_one_user(
     openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -177,6 +218,14 @@ def test_a_kept_token_is_for_one_address_and_one_user(
     with pytest.raises(ClusterError, match="chmod 600"):
         openpai.opened().runs()
     path.chmod(0o600)
+    with monkeypatch.context() as patch:
+        if os.geteuid() == 0:
+            os.chown(path, 12345, -1)
+        else:  # who cannot give a file away is somebody else for a while
+            patch.setattr(os, "geteuid", lambda: 12345)
+        with pytest.raises(ClusterError, match="another user"):
+            openpai.opened().runs()
+    os.chown(path, os.geteuid(), -1)
     asked = len(openpai.server.requests)
     path.write_text(path.read_text().replace(openpai.server.url, "https://pai.example.com"))
     with pytest.raises(ClusterError, match="another address"):

@@ -90,7 +90,15 @@ def _jwt(**claims: Any) -> Token:
 def test_an_expired_token_is_told_from_one_that_was_revoked() -> None:
     profile = OpenpaiProfile("lab", "https://pai.example.com")
     assert "has expired" in refused(profile, _jwt(exp=time.time() - 1))
-    for token in (_jwt(exp=time.time() + 100), _jwt(), _jwt(exp="x"), Token("opaque", "/a/file")):
+    for token in (
+        _jwt(exp=time.time() + 100),
+        _jwt(),
+        _jwt(exp="x"),
+        _jwt(exp=-1e300),
+        _jwt(exp=float("nan")),
+        _jwt(exp=[]),
+        Token("opaque", "/a/file"),
+    ):
         assert "revoked" in refused(profile, token)
         assert token.text not in refused(profile, token)
     assert "pai-runtime login --on lab" in refused(profile, Token("opaque", "/a/file"))

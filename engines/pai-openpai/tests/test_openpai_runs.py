@@ -1,13 +1,18 @@
 """Runs on an OpenPAI cluster as people see them: states, reasons, output, exit records, ways in."""
 
 import json
+import re
+import shlex
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from pai_openpai.client import api, log_files, polled
+from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
+from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.reader import OpenpaiRunReader
 from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.state import Unreadable
@@ -143,6 +148,8 @@ def test_an_exit_record_is_found_in_what_the_cluster_says_of_a_task() -> None:
     expected = {"exitCode": 240, "message": "a: b", "solution": ["x", "y"]}
     assert record_of_log(ours.encode()) == expected
     assert record_of_log(termination_message(ours).encode()) == expected
+    for odd in ("[" * 20_000, "NaN", "1e999", "\ud800"):
+        assert record_of_log(f"exitCode: 3\nmessage: {odd}\n".encode("utf-8", "replace"))["exitCode"] == 3
     for text in ("", "Pod failed", DIAGNOSTICS.partition("trigger")[0], "[PAI_RUNTIME_ERROR_START]"):
         assert exit_record_in(text) == {}
 
@@ -156,6 +163,9 @@ def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(open
     (folder / "exit.yaml").write_text('exitCode: 240\nreason: "the plugin says so"\n')
     again = openpai.opened().open_run(reader.named)
     assert again.exit_record(run_of(again).tasks[0])["reason"] == "the plugin says so"
+    asked = len(openpai.server.requests)
+    assert again.exit_record(run_of(again).tasks[0])["reason"] == "the plugin says so"
+    assert len(openpai.server.requests) == asked
 
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFzZGZhc2RmYXNkZmFzZGZhc2RmYXNkZmFzZGZhc2Rm ada"
@@ -170,8 +180,12 @@ def test_a_container_is_entered_by_ssh_if_the_job_has_it(openpai: Lab) -> None:
     extras = {"com.microsoft.pai.runtimeplugin": uses}
     reader = openpai.submit(job(worker={"commands": HELD}, extras=extras))
     once(reader, "running")
-    with pytest.raises(CannotEnter, match=r"ssh -p \d+ root@127\.0\.0\.1 'a b'"):
-        reader.exec(run_of(reader).tasks[0], ["a b"])
+    with pytest.raises(CannotEnter) as raised:
+        reader.exec(run_of(reader).tasks[0], ["a b", "$c"])
+    line = re.search(r"ssh -p \d+ root@127\.0\.0\.1 .*", str(raised.value))
+    assert line is not None
+    *_, sent = shlex.split(line[0])
+    assert shlex.split(sent) == ["a b", "$c"]
     with pytest.raises(CannotRemove):
         reader.remove()
 
@@ -182,6 +196,26 @@ def test_a_server_that_is_away_for_a_while_is_asked_again(openpai: Lab) -> None:
     openpai.server.arm(Fault(503, b"", {"Retry-After": "0"}), path=reader.named, times=2)
     until(lambda: not run_of(reader).over and reader.is_away())
     until(lambda: not run_of(reader).over and not reader.is_away())
+
+
+class Away(api.Api):
+    """A server that answered once, and never again."""
+
+    def known(self, path: str, *, what: str, **query: str | int) -> api.Known:
+        del path, what, query
+        return api.Known({}, "")
+
+    def changed(self, path: str, known: api.Known, *, what: str, **query: str | int) -> api.Known | None:
+        del path, known, query
+        raise ApiError(what, may_pass=True)
+
+
+def test_a_server_may_be_away_for_days(quick_openpai: None) -> None:
+    del quick_openpai
+    away = polled.Polled(Away(OpenpaiProfile("lab", "https://pai.example.com")), "/x", "look")
+    assert away.document() == {}
+    away.failures = 5000
+    until(lambda: away.document() == {} and away.failures > 5000)
 
 
 def test_a_job_that_did_not_change_is_not_sent_again(openpai: Lab) -> None:
@@ -268,3 +302,26 @@ def test_a_waiting_task_is_not_asked_for_output(openpai: Lab) -> None:
     log = reader.log(run_of(reader).tasks[0], "user")
     assert (log.read(10), log.is_at_end()) == (b"", False)
     assert not openpai.asked("GET", "/logs")
+
+
+def test_a_waiting_task_has_no_runtime_log_yet(openpai: Lab) -> None:
+    openpai.server.cluster.begin.clear()
+    reader = openpai.submit(job())
+    big(openpai, reader, 1).attempts[0].tasks[0].last.launched = None
+    none = Fault(404, b'{"code": "NoTaskLogError", "message": "Log of task is not found."}')
+    openpai.server.arm(none, path="/logs", times=100)
+    log = reader.log(run_of(reader).tasks[0], "runtime")
+    until(lambda: log.read(10) == b"" and len(openpai.asked("GET", "/logs")) > 1)
+    assert not log.is_at_end()
+
+
+def test_a_process_that_ends_waits_for_no_log(openpai: Lab) -> None:
+    reader = openpai.opened().open_run("none")
+    before = set(threading.enumerate())
+    reader.follow(lambda _text: None)
+    begun = {each for each in threading.enumerate() if each.name.startswith("log ")} - before
+    assert begun
+    assert all(each.daemon for each in begun)
+    reader.close()
+    for each in begun:
+        each.join()

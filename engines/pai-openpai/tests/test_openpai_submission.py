@@ -2,13 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pai_openpai.client import submission
 from pai_openpai.client.api import Api
+from pai_openpai.client.errors import ApiError
 from pai_openpai.client.submission import submit
 from pai_runtime.runs.errors import CannotRun, MayBeLeft
 from tests.certificates import authority, server_certificate
@@ -77,6 +79,33 @@ def test_a_name_that_is_used_is_left_to_its_job(openpai: Lab, monkeypatch: pytes
     assert [openpai.submit(job()).named for _ in range(2)] == ["test_one", "test_two"]
 
 
+@pytest.mark.parametrize("shown", [b"{}", b'{"extras": {"submission": ""}}'])
+def test_a_job_that_does_not_show_its_submission_is_not_submitted_again(openpai: Lab, shown: bytes) -> None:
+    openpai.server.arm(Fault(200, shown), "GET", "/config")
+    with pytest.raises(MayBeLeft) as raised:
+        openpai.submit(HELD)
+    assert not raised.value.interrupted
+    assert len(openpai.asked(*POST)) == 1
+    assert "pai-runtime stop test_" in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_job_that_is_stored_after_an_error_is_found(
+    openpai: Lab, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(submission, "LATE", 10)
+    original = Api.submit
+
+    def stored_after_an_error(api: Api, text: str) -> None:
+        original(api, text)
+        openpai.server.arm(Fault(404, b"{}"), "GET", "/config")
+        raise ApiError("failed", status=status)
+
+    monkeypatch.setattr(Api, "submit", stored_after_an_error)
+    assert openpai.submit(job()).named
+    assert len(openpai.server.cluster.jobs) == 1
+
+
 def test_too_many_requests_are_waited_for_as_the_server_asks(
     openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +140,33 @@ def test_ctrl_c_during_the_request_stops_the_job(openpai: Lab, monkeypatch: pyte
     (left,) = openpai.server.cluster.jobs.values()
     left.wait(lambda found: found.over)
     assert left.submission.name in str(raised.value)
+
+
+def test_ctrl_c_while_the_job_is_looked_for_stops_it(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, interrupts = submission._number, [KeyboardInterrupt()]
+
+    def interrupted(config: Mapping[str, Any]) -> str:
+        if interrupts:
+            raise interrupts.pop()
+        return original(config)
+
+    monkeypatch.setattr(submission, "_number", interrupted)
+    with pytest.raises(MayBeLeft) as raised:
+        openpai.submit(HELD)
+    assert raised.value.interrupted
+    (left,) = openpai.server.cluster.jobs.values()
+    left.wait(lambda found: found.over)
+
+
+def test_ctrl_c_again_and_again_names_what_may_be_left(openpai: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_config: Mapping[str, Any]) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submission, "_number", interrupted)
+    with pytest.raises(MayBeLeft) as raised:
+        openpai.submit(job())
+    assert raised.value.interrupted
+    assert "pai-runtime stop test_" in str(raised.value)
 
 
 def test_ctrl_c_before_the_request_names_what_may_be_left(

@@ -50,7 +50,8 @@ def _is_own(reader: RunReader) -> bool:
 
 
 def _of_profile(name: str) -> Iterator[FoundRun]:
-    user = user_name()
-    for reader, run in engine_for("ps", name).runs():
+    engine = engine_for("ps", name)
+    user = engine.user(user_name())
+    for reader, run in engine.runs():
         if isinstance(run, Unreadable) or run.user in ("", user):
             yield FoundRun(reader, run)

@@ -61,7 +61,7 @@ def _is_wanted(args: argparse.Namespace, names: Sequence[str]) -> bool:
 
 def _ended_before(engine: Engine, moment: float) -> Iterator[RunReader]:
     """Yield the user's runs that ended before a time."""
-    user = user_name()
+    user = engine.user(user_name())
     for reader, run in engine.runs():
         is_own = isinstance(run, Unreadable) or run.user in ("", user)
         ended = reader.ended(run) if is_own else None

@@ -4,13 +4,14 @@ from pai_runtime.document.configuration_files import written_path
 from pai_runtime.document.document import read_document
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.url import split_url
-from pai_runtime.engines.profiles import find_profile
+from pai_runtime.engines.profiles import find_profile, profile_names
 from pai_runtime.task.regular_file import read_file
 
 __all__ = [
     "check_value",
     "find_profile",
     "package_schema",
+    "profile_names",
     "read_document",
     "read_file",
     "split_url",

@@ -125,6 +125,7 @@ ENGINE: Final = Contract(
         "keeps_provenance": of_type(bool),
         "new_run": lambda guard, value: guard.guarded(value, _NEW_RUN),
         "open_run": lambda guard, value: guard.guarded(value, _READER),
+        "user": of_type(str),
         "runs": _runs,
         "find_run": lambda guard, value: guard.guarded(value, _READER),
         "part": _part,

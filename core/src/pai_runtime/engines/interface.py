@@ -126,14 +126,19 @@ class Engine(ABC):
         Calls in quick succession, such as every second, share the answers of a cluster.
         """
 
+    def user(self, here: str) -> str:
+        """Return who a user of this machine is in `Run.user` of their runs. Raises `ClusterError`."""
+        return here
+
     def find_run(self, name: str, user: str) -> RunReader:
         """Return the run that a person means by a name, which may be ``latest``. Raises `NoSuchRun`."""
         if name != LATEST:
             return self.open_run(name)
+        own = self.user(user)
         for reader, run in self.runs():
-            if isinstance(run, Run) and run.user == user:
+            if isinstance(run, Run) and run.user == own:
                 return reader
-        raise NoSuchRun(f"there is no run of the user '{user}'")
+        raise NoSuchRun(f"there is no run of the user '{own}'")
 
     def part(self, name: str) -> "Engine | None":  # noqa: ARG002 - for those that have parts
         """Return the part of this name, such as a directory of runs; None if no part has it."""

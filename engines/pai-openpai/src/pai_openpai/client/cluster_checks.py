@@ -45,7 +45,8 @@ def _check_version(api: Api) -> None:
 
 def _check_virtual_cluster(api: Api, job: Job, name: str, problems: Problems) -> bool:
     user = mapping(api.get(f"/users/{quote(api.user, safe='')}", what="ask for your virtual clusters"))
-    known = [str(each) for each in user.get("virtualCluster") or ()]
+    own = user.get("virtualCluster")
+    known = [str(each) for each in own] if isinstance(own, list) else []
     if name in known:
         return True
     message = f"you may not use the virtual cluster '{name}'; you may use {listed(known) or 'none'}"

@@ -74,9 +74,9 @@ class OpenpaiCluster(Engine):
         """Return the run of this name: one of the user's own, or ``USER~NAME``."""
         return OpenpaiRunReader(self.api, name)
 
-    def find_run(self, name: str, user: str) -> RunReader:
-        """Return the run that a person means by a name; the user is the cluster's, whoever it is here."""
-        return super().find_run(name, user and self.api.user)
+    def user(self, here: str) -> str:  # noqa: ARG002 - it is the token's, whoever that is here
+        """Return the name of the user on the cluster. Raises `ClusterError`."""
+        return self.api.user
 
     def runs(self) -> Sequence[tuple[RunReader, Run | Unreadable]]:
         """Return the newest runs of the user, newest first."""

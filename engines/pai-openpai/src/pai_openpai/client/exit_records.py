@@ -1,10 +1,10 @@
 """Exit records of tasks, in whatever text of the cluster they came through."""
 
-import json
 import textwrap
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.records import read_termination_message
 
 _START: Final = "[PAI_RUNTIME_ERROR_START]"
@@ -40,7 +40,7 @@ def _read(record: str) -> Mapping[str, Any]:
 
 def _scalar(value: str) -> Any:
     try:
-        found = json.loads(value)
+        found = loads_untrusted(value.encode())
     except ValueError:
         return value
     return None if isinstance(found, (dict, list)) else found

@@ -146,7 +146,7 @@ class GrowingFile:
         if self._tag_of_old is None:
             self._tag_of_old = self._files.tag(self._old)
             self._is_in_old = bool(self._tag_of_old)
-        if self._is_in_old and (data := self._read_old()):
+        if self._is_in_old and (data := self._read_old(may_rotate=True)):
             return data
         part = self._files.part(self._name, self._offset)
         if part is None:
@@ -166,7 +166,7 @@ class GrowingFile:
         self._size = part.size
         return part.data
 
-    def _read_old(self) -> bytes:
+    def _read_old(self, *, may_rotate: bool) -> bytes:
         """Return the next bytes of the file before; at its end, go on with the file itself."""
         part = self._files.part(self._old, self._offset)
         is_at_end = part is None or not part.data  # of which a node does not tell the tag
@@ -174,7 +174,9 @@ class GrowingFile:
         if tag and tag != self._tag_of_old:  # there was another rotation
             self.is_lost |= self._offset < self._size
             self._tag_of_old, self._offset, self._size = tag, 0, 0
-            return self._read_old()
+            if not may_rotate:
+                raise OSError(errno.EAGAIN, "it is rotated faster than it can be read", self._old)
+            return self._read_old(may_rotate=False)
         if part is not None and part.data:
             self._offset += len(part.data)
             self._size = part.size

@@ -14,15 +14,14 @@ from pai_openpai.client.api import Api
 from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.loopback import Loopback
-from pai_openpai.client.profile import OpenpaiProfile, read_profile
-from pai_openpai.client.token import VARIABLE, Token, keep_token
+from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
+from pai_openpai.client.token import VARIABLE, Token, is_variable_used, keep_token
 from pai_runtime.engine.documents import find_profile
 from pai_runtime.engine.messages import hide, printable
 from pai_runtime.plugin import Output, UserError
 
 _WAIT: Final = 300.0
 _MOST_BYTES: Final = 64 * 1024
-_ENGINE: Final = "openpai"
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 _WRONG: Final = ("NoUserError", "IncorrectPasswordError", "InvalidParametersError")
 _ORIGIN: Final = "this login"
@@ -44,12 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace, output: Output) -> int:
     """Return exit status 0 once a token is kept. Raises `UserError` and `ClusterError`."""
     found = find_profile(args.on)
-    if found.engine != _ENGINE:
+    if found.engine != ENGINE:
         raise UserError(f"{args.on} is a profile of {found.engine}, which has its own login")
     profile = read_profile(found)
     if profile.url.startswith("http:"):
         output.report(f"note: {profile.url} has no TLS: others on the network can read what is sent there")
-    given = Token(_given_token(profile) if args.token else _new_token(profile, output), _ORIGIN)
+    try:
+        given = Token(_given_token(profile) if args.token else _new_token(profile, output), _ORIGIN)
+    except EOFError:
+        raise UserError("the input ended before the login was complete") from None
     checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
     user, is_application = text(checked, "username"), checked.get("application") is True
     kept = given.text if is_application else _application_token(profile, given)
@@ -57,7 +59,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
         path = keep_token(profile, user, kept)
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}; for scripts, {VARIABLE} does as well") from None
-    if os.environ.get(VARIABLE):
+    if is_variable_used(profile):
         output.report(f"note: while {VARIABLE} is set, it goes before this token")
     output.report(
         f"{profile.name}: logged in as {printable(user)}; the token is in {path} until it is revoked"
@@ -84,8 +86,10 @@ def _new_token(profile: OpenpaiProfile, output: Output) -> str:
 def _by_password(profile: OpenpaiProfile) -> str:
     if not sys.stdin.isatty():
         raise UserError("a password is asked for at a terminal; without one, use --token")
-    usual = getpass.getuser()
-    user = input(f"user on {profile.name} [{usual}]: ") or usual
+    usual = ""
+    with suppress(KeyError, OSError):  # a container may have no name for its user
+        usual = getpass.getuser()
+    user = input(f"user on {profile.name}{f' [{usual}]' if usual else ''}: ") or usual
     password = getpass.getpass(f"password of {user}: ")
     hide([password])
     form = {"username": user, "password": password}

@@ -3,7 +3,7 @@
 import errno
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
@@ -12,6 +12,7 @@ from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import mappings, number
 from pai_openpai.client.job_view import Attempt, JobView
 from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
+from pai_openpai.client.log_threads import LogThreads
 from pai_runtime.engine import RunTask
 from pai_runtime.engine.jobs import framework_name
 from pai_runtime.engine.records import LogName, Piece
@@ -24,7 +25,6 @@ LONGEST_PAUSE: Final = 5.0
 
 _FILES: Final = {"user": ("all",), "runtime": ("init.log", "runtime.log")}
 _RECORDS: Final = ("exit.yaml", "pai-termination-log")
-_AT_ONCE: Final = 8
 _MOST_TAILS: Final = 20
 _MOST_KEPT: Final = 8192
 _MOST_OF_RECORD: Final = 1 << 16
@@ -42,7 +42,7 @@ class Logs:
         self._api = api
         self._user = user
         self._name = name
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: LogThreads | None = None
         self._read: set[TaskLog] = set()
         self._tails: dict[tuple[str, LogName], bytes] = {}
 
@@ -53,13 +53,13 @@ class Logs:
 
     def follow(self) -> None:
         """Read logs in threads from now on, until `close`."""
-        self._threads = ThreadPoolExecutor(_AT_ONCE, "log")
+        self._threads = LogThreads()
 
     def close(self) -> None:
         """Read nothing more in threads."""
         threads, self._threads = self._threads, None
         if threads is not None:
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.close()
 
     def submit(self, read: Callable[[], bytes]) -> "Future[bytes]":
         """Begin to read in a thread."""
@@ -128,7 +128,7 @@ class Logs:
         return self._tails[key][-most:]
 
     def record(self, task: RunTask) -> bytes:
-        """Return the exit record among the logs of a task; empty if there is none."""
+        """Return the exit record among the logs of a task; empty if there is none. Raises `NotNow`."""
         found = (self._end_of(task, name, _MOST_OF_RECORD) for name in _RECORDS)
         return next(filter(None, found), b"")
 
@@ -136,7 +136,7 @@ class Logs:
         attempt = self.view().attempt(task.name)
         if attempt is None:
             return b""
-        with suppress(OSError, NoLog, NotNow):
+        with suppress(OSError, NoLog):
             files = self.files(task, attempt)
             start = files.part(name, 0, 1)
             part = files.part(name, max(0, start.size - most), most) if start else None
@@ -210,7 +210,7 @@ class TaskLog:
             else:
                 pending, self._pending = self._pending, None
                 data = pending.result()
-        except NotNow:
+        except (NotNow, NoLog):
             data = b""
         except OSError:
             self._wait_longer()
@@ -242,9 +242,10 @@ class TaskLog:
             try:
                 data = self._left[0].read()
             except NoLog:
-                data = b""
-                self._left = self._left[-1:] if is_over else self._left
-                self._is_lost |= is_over and self._was_launched()
+                if not is_over:
+                    return b""
+                data, self._left = b"", self._left[-1:]
+                self._is_lost |= self._was_launched()
             if data:
                 return data
             if len(self._left) > 1:

@@ -15,6 +15,7 @@ LEFT: Final = 0
 
 _MORE: Final = 1.5
 _AWAY: Final = 60.0
+_MOST_DOUBLINGS: Final = 6
 _LONGEST_AWAY: Final = 600.0
 """Seconds that a server may ask to wait."""
 
@@ -51,7 +52,9 @@ class Polled:
             if self._known is None or not error.may_pass:
                 raise
             self.failures += 1
-            self._next = now + min(error.pause or min(self._pause * 2**self.failures, _AWAY), _LONGEST_AWAY)
+            doublings = min(self.failures, _MOST_DOUBLINGS)
+            pause = error.pause or min(self._pause * 2**doublings, _AWAY)
+            self._next = now + min(pause, _LONGEST_AWAY)
             return
         self.failures = 0
         if new is not None:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pai_runtime.engine import Problems, Profile
 from pai_runtime.engine.documents import check_value, package_schema, split_url, written_path
+
+ENGINE: Final = "openpai"
+"""The name of the engine in profiles."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,7 +13,8 @@ from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.fields import mapping, mappings, number, text
-from pai_openpai.client.job_view import Config, JobView, explained, job_view
+from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
+from pai_openpai.client.log_files import NotNow
 from pai_openpai.client.logs import MOST_READ, Logs
 from pai_openpai.client.names import split_name
 from pai_openpai.client.polled import Polled
@@ -55,7 +57,7 @@ class OpenpaiRunReader(RunReader):
         self._seen: Any = None
         self._events_at = -_EVENTS_EVERY
         self._reasons: Mapping[str, str] = {}
-        self._records = 0
+        self._records: dict[tuple[str, Attempt | None], Mapping[str, Any]] = {}
 
     def run(self) -> Run | Unreadable:
         """Return the run as the cluster has shown it last."""
@@ -81,10 +83,8 @@ class OpenpaiRunReader(RunReader):
             return {}
         if found := exit_record_in(text(row, "containerExitDiagnostics")):
             return found
-        if task.state == "failed" and self._records < _MOST_RECORDS:
-            self._records += 1
-            if found := record_of_log(self._logs.record(task)):
-                return found
+        if task.state == "failed" and (found := self._record_of_logs(task)):
+            return found
         reason = explained(mapping(row, "containerExitSpec")) if task.exit_code else ""
         return {"exitCode": task.exit_code, **({"reason": reason} if reason else {})}
 
@@ -118,7 +118,8 @@ class OpenpaiRunReader(RunReader):
         host, port = text(row, "containerIp"), text(mapping(row, "containerPorts"), "ssh")
         if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
             raise CannotEnter("the cluster does not say where its ssh is")
-        line = shlex.join(["ssh", "-p", port, f"root@{host}", *argv])
+        remote = [shlex.join(argv)] if argv else []  # a shell there reads what ssh sends
+        line = shlex.join(["ssh", "-p", port, f"root@{host}", *remote])
         raise CannotEnter(f"OpenPAI lets people enter a container by ssh alone: {line}")
 
     def follow(self, say: Callable[[str], None]) -> None:
@@ -170,6 +171,14 @@ class OpenpaiRunReader(RunReader):
     @cached_property
     def _logs(self) -> Logs:
         return Logs(self._api, *self._names, self._seen_view)
+
+    def _record_of_logs(self, task: RunTask) -> Mapping[str, Any]:
+        """Return the exit record among the logs of an attempt of a task, which are asked for it once."""
+        key = task.name, self._look().attempt(task.name)
+        if key not in self._records and len(self._records) < _MOST_RECORDS:
+            with suppress(NotNow):
+                self._records[key] = record_of_log(self._logs.record(task))
+        return self._records.get(key, {})
 
     def _seen_view(self) -> JobView:
         return self._view or self._look()

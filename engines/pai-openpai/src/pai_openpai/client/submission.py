@@ -23,7 +23,7 @@ SUBMISSION: Final = "submission"
 """The key in ``extras`` of the number of a submission."""
 
 LATE: Final = 10.0
-"""Seconds for which a request without a reply may still be carried out."""
+"""Seconds for which a request that failed may still be carried out."""
 
 PAUSE: Final = 1.0
 _UNKNOWN: Final = (0, HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
@@ -47,10 +47,14 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
         user = api.user
         for _ in range(_TRIES):
             name = new_name(job)
-            config = _submitted(api, user, name, written(name, number), number)
-            if _number(config) == number:
-                _check_secrets(api, user, name, config, hidden)
-                return name
+            body = written(name, number)
+            try:
+                config = _submitted(api, user, name, body, number)
+                if config is not None:
+                    _check_secrets(api, user, name, config, hidden)
+                    return name
+            except KeyboardInterrupt:
+                raise _interrupted(api, user, name, number) from None
     except ApiError as error:
         raise CannotRun(str(error)) from None
     raise CannotRun(
@@ -58,23 +62,27 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
     )
 
 
-def _submitted(api: Api, user: str, name: str, body: str, number: str) -> Mapping[str, Any]:
-    """Submit a job, and return what everybody can read of the job of this name, which may be another's.
+def _submitted(api: Api, user: str, name: str, body: str, number: str) -> Mapping[str, Any] | None:
+    """Submit a job, and return what everybody can read of it; None if the name is that of another job.
 
     Raises `ApiError` if there is none of it, else `MayBeLeft`.
     """
     failure: ApiError | None = None
     try:
         _post(api, body)
-    except KeyboardInterrupt:
-        raise _interrupted(api, user, name, number) from None
     except ApiError as error:
-        if not error.sent or (_is_refused(error) and error.status != HTTPStatus.CONFLICT):
+        if not error.sent or (_is_refused(error) and not _is_taken(error)):
             raise
         failure = error
-    found = _found(api, user, name, number, failure)
+    found = _found(api, user, name, failure)
     if found is not None:
-        return found
+        shown = _number(found)
+        if shown == number:
+            return found
+        if shown or _is_taken(failure):
+            return None
+        unclear = f"{api.profile.name}: the cluster does not show of which submission {name} is"
+        raise MayBeLeft(f"{unclear}; {_left(api, name)}", interrupted=False)
     if failure is not None and failure.status not in _UNKNOWN:
         raise failure
     why = failure or f"{api.profile.name}: the cluster has taken the job, and does not have it"
@@ -97,18 +105,21 @@ def _is_refused(error: ApiError) -> bool:
     return error.status in range(300, 500) and error.status != HTTPStatus.REQUEST_TIMEOUT
 
 
-def _found(api: Api, user: str, name: str, number: str, why: ApiError | None) -> Mapping[str, Any] | None:
+def _is_taken(error: ApiError | None) -> bool:
+    """Return whether a job was refused because there is one of its name."""
+    return error is not None and error.status == HTTPStatus.CONFLICT
+
+
+def _found(api: Api, user: str, name: str, why: ApiError | None) -> Mapping[str, Any] | None:
     """Return what everybody can read of a job; None if there is no such job, after a while if one may come.
 
     Raises `MayBeLeft` if nobody knows.
     """
-    deadline = Deadline(LATE if why is None or why.status in _UNKNOWN else 0)
+    deadline = Deadline(0 if _is_taken(why) else LATE)
     try:
         while (found := _config(api, user, name)) is None:
             if not deadline.wait(PAUSE):
                 return None
-    except KeyboardInterrupt:
-        raise _interrupted(api, user, name, number) from None
     except ApiError as error:
         raise MayBeLeft(f"{why or error}; {_left(api, name)}", interrupted=False) from None
     return found
@@ -132,12 +143,13 @@ def _number(config: Mapping[str, Any]) -> str:
 def _interrupted(api: Api, user: str, name: str, number: str) -> KeyboardInterrupt | MayBeLeft:
     """Return what to raise after Ctrl-C: the job is looked for, and stopped if it was submitted."""
     try:
-        found = _found(api, user, name, number, None)
-        if found is not None and _number(found) == number:
+        found = _found(api, user, name, None)
+        shown = _number(found) if found is not None else ""
+        if shown == number:
             stop_job(api, user, name)
             kept = f"interrupted; {name} was submitted and is stopped; OpenPAI keeps it in its list"
             return MayBeLeft(kept, interrupted=True)
-        if found is not None:
+        if shown:
             return KeyboardInterrupt()
     except (ClusterError, MayBeLeft, KeyboardInterrupt):
         pass

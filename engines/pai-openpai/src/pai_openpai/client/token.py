@@ -1,6 +1,7 @@
 """The token by which the cluster knows a user: of the environment, or kept by ``pai-runtime login``.
 
-A kept token is sent to no other address than that of the cluster for which it was made.
+A token is sent to no other address than that of the cluster for which it was made: a kept one says which that
+is, and that of the environment is used only where all profiles are of one cluster.
 """
 
 import base64
@@ -13,9 +14,9 @@ from typing import Final
 
 from pai_network.authorization import is_token
 from pai_openpai.client.fields import mapping, text
-from pai_openpai.client.profile import OpenpaiProfile
+from pai_openpai.client.profile import ENGINE, OpenpaiProfile
 from pai_runtime.engine import ClusterError
-from pai_runtime.engine.documents import read_file
+from pai_runtime.engine.documents import find_profile, profile_names
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder, user_directory
 
@@ -25,6 +26,8 @@ VARIABLE: Final = "PAI_TOKEN"
 _FOLDER: Final = "openpai"
 _MOST_BYTES: Final = 64 * 1024
 _OTHERS: Final = 0o077
+_LAST: Final = 1e11
+"""A time in seconds since 1970 that no token means."""
 
 
 @dataclass(frozen=True)
@@ -39,32 +42,45 @@ class Token:
         """Return when it ends, in seconds since 1970; None if it has no end, or does not say."""
         try:
             part = self.text.split(".")[1]
-            said = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["exp"]
-            return float(said)
-        except (ValueError, LookupError, TypeError, OverflowError):
+            said = loads_untrusted(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["exp"]
+            return float(said) if 0 < said < _LAST else None
+        except (ValueError, LookupError, TypeError):
             return None
+
+
+def is_variable_used(profile: OpenpaiProfile) -> bool:
+    """Return whether there is a token in the environment, and it can be for no cluster of another profile."""
+    return bool(os.environ.get(VARIABLE)) and all(
+        str(each.value.data.get("url")).rstrip("/") == profile.url
+        for each in map(find_profile, profile_names())
+        if each.engine == ENGINE
+    )
 
 
 def read_token(profile: OpenpaiProfile) -> Token:
     """Return the token for a cluster. Raises `ClusterError` if there is none."""
-    if given := os.environ.get(VARIABLE):
+    if is_variable_used(profile):
+        given = os.environ[VARIABLE]
         if not is_token(given):
             raise ClusterError(f"{VARIABLE}: expected a token, found other characters")
         return Token(given, VARIABLE)
     path = _path(profile)
     try:
-        mode = path.stat().st_mode
-        document = loads_untrusted(read_file(path, _MOST_BYTES))
+        status, data = _kept(path)
     except FileNotFoundError:
-        raise ClusterError(f"{profile.name}: you are not logged in; {_log_in(profile)}") from None
+        unclear = f", and {VARIABLE} does not say of which cluster it is" if os.environ.get(VARIABLE) else ""
+        raise ClusterError(f"{profile.name}: you are not logged in{unclear}; {_log_in(profile)}") from None
     except OSError as error:
         raise ClusterError(f"{path}: {error.strerror}; {_log_in(profile)}") from None
+    if status.st_uid not in {0, os.geteuid()}:
+        raise ClusterError(f"{path} belongs to another user; remove it, and {_log_in(profile)}")
+    try:
+        kept = mapping(loads_untrusted(data))
     except ValueError:
-        mode, document = 0, {}
-    kept = mapping(document)
+        kept = {}
     if not is_token(text(kept, "token")):
         raise ClusterError(f"{path} is not as pai-runtime login writes it; {_log_in(profile)}")
-    if mode & _OTHERS:
+    if status.st_mode & _OTHERS:
         raise ClusterError(
             f"{path} is open to others: chmod 600 it, or revoke its token and {_log_in(profile)}"
         )
@@ -72,6 +88,12 @@ def read_token(profile: OpenpaiProfile) -> Token:
         where = f"another address than {profile.url}"
         raise ClusterError(f"{profile.name}: your login is for {where}; {_log_in(profile)}")
     return Token(text(kept, "token"), str(path), text(kept, "user"))
+
+
+def _kept(path: Path) -> tuple[os.stat_result, bytes]:
+    """Return what a file is and holds. Raises OSError."""
+    with Folder.at(path.parent) as folder, os.fdopen(folder.open(path.name), "rb") as opened:
+        return os.fstat(opened.fileno()), opened.read(_MOST_BYTES)
 
 
 def keep_token(profile: OpenpaiProfile, user: str, token: str) -> Path:
