@@ -67,8 +67,7 @@ def test_what_has_decided_an_array_is_told_though_another_element_was_killed(
 ) -> None:
     until_told = f"while [ $PAI_TASK_INDEX = 1 ] || [ ! -e {here}/go ]; do sleep 0.1; done"
     name = run(here, array_job("echo up", until_told, "exit 9", instances=2), "--detach").stdout.strip()
-    for number in range(2):
-        until(lambda number=number: of_element(here, name, number, f"worker/{number}") == b"up\n")
+    until(lambda: all(of_element(here, name, each, f"worker/{each}") == b"up\n" for each in range(2)))
     array = json.loads((here / "runs" / name / "job.json").read_text())["id"]
     slurm.call("scancel", "--batch", "--signal=KILL", f"{array}_1")
     (here / "go").touch()
