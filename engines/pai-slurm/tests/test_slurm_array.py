@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.slurm_cluster import NEEDS, SlurmCluster
+from tests.slurm_fixtures import write_profile
 from tests.slurm_user import ON, listed, role, run, state
 from tests.support import cli, content, job, until, write_job
 
@@ -61,6 +62,20 @@ def test_the_first_failure_ends_an_array_as_any_job_and_those_that_wait_never_be
     assert found["tasks"][5]["state"] == "stopped"
 
 
+def test_what_has_decided_an_array_is_told_though_another_element_was_killed(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    until_told = f"while [ $PAI_TASK_INDEX = 1 ] || [ ! -e {here}/go ]; do sleep 0.1; done"
+    name = run(here, array_job("echo up", until_told, "exit 9", instances=2), "--detach").stdout.strip()
+    until(lambda: all(of_element(here, name, each, f"worker/{each}") == b"up\n" for each in range(2)))
+    array = json.loads((here / "runs" / name / "job.json").read_text())["id"]
+    slurm.call("scancel", "--batch", "--signal=KILL", f"{array}_1")
+    (here / "go").touch()
+    until(lambda: state(name) == "failed")
+    found = listed(name)
+    assert (found["failedTask"], found["tasks"][1]["state"]) == ("worker/0", "stopped")
+
+
 def test_an_array_is_entered_and_stopped_whether_its_tasks_run_or_wait(here: Path) -> None:
     submitted = run(here, array_job("echo up", "while :; do sleep 0.1; done", instances=4, cpu=8), "--detach")
     name = submitted.stdout.strip()
@@ -71,6 +86,13 @@ def test_an_array_is_entered_and_stopped_whether_its_tasks_run_or_wait(here: Pat
     cli("stop", name, *ON)
     until(lambda: state(name) == "cancelled")
     assert cli("rm", name, *ON).returncode == 0
+
+
+def test_an_array_that_is_to_be_started_again_is_refused(here: Path) -> None:
+    write_profile(here / "config", runs=str(here / "runs"), partition="main", requeue=True)
+    said = cli("validate", write_job(here, array_job("true")), *ON, "--json").stdout
+    found = [(each["code"], each["field"]) for each in json.loads(said)["problems"]]
+    assert found == [("array-requeue", "extras.gangAllocation")]
 
 
 def test_only_what_can_be_an_array_is_one(here: Path) -> None:

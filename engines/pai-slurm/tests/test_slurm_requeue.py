@@ -19,6 +19,7 @@ PREEMPTS = (
     "PartitionName=urgent Nodes=ALL PriorityTier=10",
 )
 GRACE = "PartitionName=DEFAULT GraceTime=60"
+URGENT = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
 
 
 @pytest.fixture
@@ -61,8 +62,7 @@ def test_a_job_that_is_preempted_finds_its_checkpoint_when_it_starts_again_and_i
     argv = [str(PROGRAM), "run", str(write_job(here, document)), *ON, "--plain", "--requeue"]
     follower = subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     until(lambda: b"up\n" in content(log(here, "again-1")))
-    urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
-    slurm.call("sbatch", *urgent)
+    slurm.call("sbatch", *URGENT)
     number = job_id(here)
     until(lambda: is_put_back(slurm, number))
     assert listed("again-1")["queued"]
@@ -75,6 +75,24 @@ def test_a_job_that_is_preempted_finds_its_checkpoint_when_it_starts_again_and_i
     assert not (here / "runs/again-1/secrets.json").exists()
     assert b"up\n" in content(here / "runs/again-1/earlier/0/worker/0/logs/user-all/current")
     assert cli("rm", "again-1", *ON).returncode == 0
+
+
+@pytest.mark.parametrize("slurm", [(*PREEMPTS, GRACE)], ids=["with time to end"], indirect=True)
+def test_a_job_that_is_stopped_in_its_time_to_end_is_not_started_again(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    until_stopped = f"until [ -e {here}/runs/again-1/stop ]; do sleep 0.1; done"
+    saves = f'trap "" TERM; : > {here}/told; {until_stopped}; exit 5'
+    commands = (f"trap '{saves}' TERM", "echo up", "while :; do sleep 0.1 || :; done")
+    document = job(name="again", taskRoles={"worker": role(*commands)})
+    name = detached(here, document, "--requeue")
+    slurm.call("sbatch", *URGENT)
+    until((here / "told").exists)
+    cli("stop", name, *ON)
+    until(lambda: state(name) in ("cancelled", "failed"))  # by which came first, its end or the stop
+    shown = slurm.call("scontrol", "show", "job", job_id(here), "--oneliner")
+    assert "PreemptTime=20" in shown
+    assert "Restarts=0" in shown
 
 
 def test_a_job_whose_node_is_lost_waits_again_with_its_secrets_until_it_is_stopped(

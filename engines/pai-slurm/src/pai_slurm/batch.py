@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import NewRun, Run, RunRequest
+from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest
 from pai_runtime.engine.local import Folder, LocalRunReader
 from pai_runtime.engine.submitting import SECRETS, run_submission
 from pai_slurm.allocation_engine import AllocationEngine, NewAllocatedRun
 from pai_slurm.array import end_element
 from pai_slurm.commands import call
 from pai_slurm.queue import end_of, starts_again
-from pai_slurm.submitted import Settings, element_folder, note_job, read_job, read_settings
+from pai_slurm.submitted import Settings, element_folder, is_stopped, note_job, read_job, read_settings
 
 _EARLIER: Final = "earlier"
 _ENDS_WITHIN: Final = 300.0
@@ -48,7 +48,6 @@ class _Batch:
     """The run of a submission, or of one task `only`; what there is of that is in a directory `part`."""
 
     new: NewAllocatedRun | None = None
-    _goes_on = False
 
     def __init__(self, path: Path, part: Path, settings: Settings, only: int | None = None) -> None:
         self._path = path
@@ -70,9 +69,9 @@ class _Batch:
         return code
 
     def has_ended(self) -> bool:
-        """Return whether the run has come to an end of its own, and is not started again."""
+        """Return whether the run has come to an end of its own."""
         run = LocalRunReader(self._out).run()
-        return isinstance(run, Run) and run.outcome not in (None, "cancelled") and not self._goes_on
+        return isinstance(run, Run) and run.outcome not in (None, "cancelled")
 
     def _new_run(self, request: RunRequest) -> NewRun:
         storages = tuple((name, Path(directory)) for name, directory in self._settings.storages.items())
@@ -92,9 +91,10 @@ class _Batch:
 
     def _let_go_on(self, own: Folder, code: int) -> None:
         """Have a job started again that a preemption gave time to end; else see whether it is over."""
-        is_preempted = code and end_of(self._job_id, "RUNNING") == "PREEMPTED"
-        self._goes_on = bool(is_preempted or (code and starts_again(self._job_id, self._restarts)))
-        if is_preempted:
-            call("scontrol", "requeue", self._job_id)
-        if not self._goes_on:
+        if code and not is_stopped(own) and end_of(self._job_id, "RUNNING") == "PREEMPTED":
+            try:
+                call("scontrol", "requeue", self._job_id)
+            except ClusterError as error:
+                sys.stderr.write(f"pai-runtime: scontrol requeue: {error}\n")
+        elif not (code and starts_again(self._job_id, self._restarts)):
             own.unlink(SECRETS)

@@ -15,7 +15,7 @@ from pai_runtime.engine.records import TaskName
 from pai_slurm.commands import Refused, call
 from pai_slurm.images import PYXIS, Images, role_images
 from pai_slurm.profile import SlurmProfile
-from pai_slurm.shapes import tasks_by_shape
+from pai_slurm.shapes import is_array, tasks_by_shape
 from pai_slurm.storages import is_in_place
 from pai_slurm.times import seconds_of
 
@@ -26,13 +26,20 @@ _NOT_NOW: Final = "Requested node configuration is not available"
 _GPUS: Final = re.compile(r"\bgpu:(?:[^:,()]+:)?(\d+)")
 
 
-def check_job(job: Job, problems: Problems) -> None:
-    """Report what no cluster of Slurm gives to a job."""
+def check_job(job: Job, problems: Problems, *, requeues: bool) -> None:
+    """Report what no cluster of Slurm gives to a job; with `requeues`, one that is to be started again."""
     for name in secrets_among(job.environment):
         message = (
             f"{name} is secret, and the environment of a job is for all to keep; make it a secret of the job"
         )
         problems.add(Problem("secret-variable", message, job.position, "extras.environment"))
+    if requeues and is_array(job):
+        message = (
+            "an array is not started again; set extras.gangAllocation to true,"
+            " or leave out --requeue and 'requeue' in the engine profile"
+        )
+        extras = job.value.get("extras") or job.value
+        problems.add((extras.get("gangAllocation") or extras).problem("array-requeue", message))
 
 
 def check_images(job: Job, images: Images, problems: Problems) -> None:

@@ -123,7 +123,7 @@ class NewSlurmRun(NewRun):
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what never can start there."""
         profile = self._cluster.profile
-        check_job(self._job, problems)
+        check_job(self._job, problems, requeues=self._requeues)
         check_storages(self._job, plans, profile, problems)
         if profile.images:
             check_images(self._job, profile.images, problems)

@@ -68,15 +68,18 @@ class Elements:
         """Return the part of a task."""
         return self._parts[task]
 
-    def told(self) -> Run:
-        """Return the run as all that have begun tell; it has ended once they have, and one has decided it."""
+    def told(self, *, is_over: bool = False) -> Run:
+        """Return the run as all that have begun tell; it has ended once they have, and one has decided it.
+
+        With `is_over`, those that have not told their end have been killed.
+        """
         begun = self._begun()
         tasks = tuple(
             self._told(task) if self._numbers[task.name] in begun else task for task in self._waiting.tasks
         )
         run = replace(self._waiting, tasks=tasks, queued=not begun)
         decision = read_decision(self._path)
-        if not decision or any(task.state == "running" for task in tasks):
+        if not decision or (not is_over and any(task.state == "running" for task in tasks)):
             return run
         ends = [at for _, at in self._over.values()]
         return replace(

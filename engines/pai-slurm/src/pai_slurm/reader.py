@@ -136,6 +136,8 @@ class SlurmRunReader(RunReader):
         has_begun = run.tasks != found.waiting.tasks
         if has_begun and time.time() < end.at + _STALE:
             return run
+        if found.is_array and (known := self._array(found).told(is_over=True)).ended is not None:
+            return known
         if not end.state:
             return replace(run, lost=True, queued=False, stopping=False)
         is_cancelled = end.state == "CANCELLED" or found.is_stopped

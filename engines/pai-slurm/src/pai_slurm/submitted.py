@@ -84,9 +84,14 @@ def read_job(folder: Folder) -> tuple[str, int]:
 
 def note_stop(folder: Folder) -> bool:
     """Note that somebody stops the run; return whether somebody has before. Raises OSError."""
-    is_again = folder.exists(_STOP)
+    is_again = is_stopped(folder)
     folder.write(_STOP, "", _OWN)
     return is_again
+
+
+def is_stopped(folder: Folder) -> bool:
+    """Return whether somebody stops the run. Raises OSError."""
+    return folder.exists(_STOP)
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ def read_submitted(path: Path) -> Submitted | Unreadable:
                 requeues=read_settings(folder).requeues,
                 restarts=restarts,
                 is_array=found.get("array") is True,
-                is_stopped=folder.exists(_STOP),
+                is_stopped=is_stopped(folder),
                 end=End(str(end["state"]), float(end["at"])) if end else None,
             )
     except FileNotFoundError:
