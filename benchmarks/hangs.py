@@ -2,7 +2,7 @@
 
 Each kind of hang has three ranks, of which the second is the culprit; PyTorch's gloo, Open MPI or JAX joins
 them, where they are (Debian: python3-torch, python3-mpi4py). As root, all of it is done again by an ordinary
-user without new privileges, if that one can read this interpreter. Targets, with `after: 30s`: found within
+user without new privileges. Targets, with `after: 30s`: found within
 60 s, and the culprit named, by what is told at once and by `stacks`; a watch that takes 0.5 % of a processor;
 no report of any of 200 healthy programs that are silent for more than twice `after`, 10 s; and the stacks of
 16 ranks in 2 s.
@@ -42,6 +42,18 @@ RARER = 20
 AT_ONCE, HEALTHY_AT_ONCE = 5, 50
 """Kinds of hangs, and healthy programs, that run at the same time."""
 _ORDINARY = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--no-new-privs"]
+_OPEN = """
+place=$(mktemp --directory)
+mount --bind "$1" "$place"
+mount -t tmpfs -o mode=755 none "$0"
+mkdir -p "$1"
+mount --bind "$place" "$1"
+umount "$place"
+rmdir "$place"
+shift
+exec "$@"
+"""
+"""Lets everybody use what is at the second argument, below the first, which is closed to them."""
 _ONE_TASK = "Open MPI"
 """The kind whose ranks are processes of one task."""
 _WIDTH = 60
@@ -68,12 +80,16 @@ def _users() -> dict[str, list[str]]:
     """Return how programs are started as each user, by its name."""
     if os.geteuid() != 0:
         return {"this user": []}
-    start = [*_ORDINARY, PROGRAM, "--version"]
-    can_start = subprocess.run(start, check=False, capture_output=True, env=_environment())
+    closed = [each for each in Path(sys.base_prefix).parents if not each.stat().st_mode & 1]
+    opened = ["unshare", "--mount", "sh", "-ec", _OPEN, str(closed[-1]), sys.base_prefix] if closed else []
+    start = [*opened, *_ORDINARY]
+    can_start = subprocess.run(
+        [*start, PROGRAM, "--version"], check=False, capture_output=True, env=_environment()
+    )
     if can_start.returncode:
         print(f"  not as an ordinary user: that one cannot start {PROGRAM}")
         return {"root": []}
-    return {"root": [], "uid 12345": _ORDINARY}
+    return {"root": [], "uid 12345": start}
 
 
 def _kinds(*, is_root: bool) -> dict[str, str]:

@@ -217,7 +217,7 @@ VARIABLES: Final = {
 EVERYWHERE: Final = "every step and the command"
 STEPS: Final = "every step"
 LATER_STEPS: Final = "steps after the command"
-LATER_SCRIPTS: Final = "scripts after the command"
+LATER_SCRIPTS: Final = "services, scripts after the command, and programs of `exec`"
 MANY_TASKS: Final = "jobs with very many tasks"
 SET_LATER: Final = {
     "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),

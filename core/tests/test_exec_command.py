@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.cli.asked_task import ask_task
 from pai_runtime.engines.local.isolation_trial import try_out
+from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.plugin import UserError
+from pai_runtime.runs.state import Run
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session_socket import connect
 from tests.played_run import PlayedRun
@@ -115,6 +119,23 @@ def test_a_program_that_cannot_be_started_has_the_status_that_a_shell_gives_it(r
         ended = entered(run, "--", *argv)
         assert (ended.returncode, ended.stdout) == (status, b""), argv
         assert ended.stderr.startswith(b"pai-runtime: worker/0: "), argv
+
+
+def test_a_program_is_asked_for_json_and_what_is_none_is_told(run: Path) -> None:
+    reader = LocalRunReader(run)
+    found = reader.run()
+    assert isinstance(found, Run)
+    task = found.tasks[0]
+    script = 'cat; exec "$PAI_RUNTIME_PYTHON" -I -c "import pai_runtime, sys; print(sys.argv[1:])"'
+    assert ask_task(reader, task, ["sh", "-c", script]) == []
+    for refused, why in {
+        "echo '[1'": "expected JSON",
+        "echo []; echo because >&2; exit 3": "because",
+        "exec head -c 9000000 /dev/zero": "more than 8 MiB",
+        "exec no-such-program": "no-such-program",
+    }.items():
+        with pytest.raises(UserError, match=why):
+            ask_task(reader, task, ["sh", "-c", refused])
 
 
 def test_signals_are_passed_on(run: Path) -> None:

@@ -61,6 +61,28 @@ def test_what_is_on_by_default_and_refused_by_the_policy_is_left_out(tmp_path: P
     assert site.imported == set()
 
 
+def test_what_a_policy_puts_on_by_default_comes_first_and_fails_the_task_unless_the_job_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    site = Site(tmp_path)
+    check, other = (site.add(f"org.example.{name}", TELLS) for name in ("check", "other"))
+    gone = {**policy_rule(check), "id": "org.example.gone", "default": True}
+    policy = write_policy(tmp_path, {**policy_rule(check), "default": True}, policy_rule(other), gone)
+    document = job(**uses("org.example.other"))
+    found = plan(site, tmp_path, document, "--policy", str(policy))
+    assert names(found) == [("org.example.check", "fail"), ("org.example.other", "fail")]
+    assert found["uses"][0]["source"].startswith(f"{policy}:")
+    given = plan(site, tmp_path, job(extras={"check": {"a": 1}}), "--policy", str(policy))
+    assert told(given) == "[('a', 1)]"
+    own = {"plugin": "org.example.check", "failurePolicy": "ignore"}
+    document = job(extras={"com.microsoft.pai.runtimeplugin": [own]})
+    assert names(plan(site, tmp_path, document, "--policy", str(policy))) == [("org.example.check", "ignore")]
+    ended = site.cli("validate", write_job(tmp_path, job()), "--policy", policy, "--json")
+    (problem,) = json.loads(ended.stdout)["problems"]
+    assert (problem["code"], problem["severity"]) == ("no-such-plugin", "warning")
+    assert problem["field"] == "plugins[2].default"
+
+
 def test_a_storage_of_any_plugin_says_where_it_is_mounted(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("org.example.disk", TELLS, storage={"name": "volume", "mountPath": "where"})

@@ -247,7 +247,7 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
         "policyVersion: 1\nplugins:\n- id: org.one\n  distribution: org-one\n  versions: '*'\n  Digest: ''\n",
         (
             ":6:3: error: plugins[0].Digest: unknown field; known: id, distribution, versions,"
-            " digest, builtBy; did you mean digest?"
+            " digest, builtBy, default; did you mean digest?"
         ),
     ),
     "a rule without versions": (

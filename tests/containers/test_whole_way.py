@@ -344,6 +344,13 @@ def test_a_task_is_entered_with_what_its_command_has_and_its_files_are_copied(la
     assert lab.run("cp", name, "worker:out/deep/file", "-", "--on", "lab").stdout == "data\n"
     missing = lab.run("cp", name, "worker/0:/no/such", "copied", "--on", "lab")
     assert (missing.returncode, "No such file" in missing.stderr) == (2, True), missing.stderr
+
+    stacks = lab.run("stacks", name, "worker/0", "--on", "lab")
+    assert stacks.returncode == 0, stacks.stderr
+    first, why_not, *_ = stacks.stdout.splitlines()
+    assert first.startswith("worker/0 process "), stacks.stderr
+    assert " (sleep), state S, " in first
+    assert why_not == "  no stack: no Python"
     run.send_signal(signal.SIGINT)
     lab.end(run)
 

@@ -34,11 +34,13 @@ def test_a_job_is_run_looked_at_and_stopped(openpai: Lab, tmp_path: Path) -> Non
     held = write_job(tmp_path, job(name="held", worker={"commands": ["exec tail -f /dev/null"]}))
     detached = cli("run", held, *ON, "--detach").stdout.strip()
     openpai.server.cluster.jobs[f"alice~{detached}"].wait(lambda found: bool(found.attempts))
-    entered, stopped = cli("exec", detached, "worker/0", *ON), cli("stop", detached, *ON)
-    assert (entered.returncode, stopped.returncode) == (2, 0), stopped.stderr
+    entered, stacks = cli("exec", detached, "worker/0", *ON), cli("stacks", detached, *ON)
+    stopped = cli("stop", detached, *ON)
+    assert (entered.returncode, stacks.returncode, stopped.returncode) == (2, 2, 0), stopped.stderr
+    assert "stacks cannot be used on lab" in stacks.stderr
     openpai.server.cluster.jobs[f"alice~{detached}"].wait(lambda found: found.over)
     token = next(iter(openpai.server.cluster.tokens))
-    everything = (ran, listed, logs, removed, entered, stopped)
+    everything = (ran, listed, logs, removed, entered, stacks, stopped)
     texts = "".join(each.stdout + each.stderr for each in everything)
     hidden = [SECRET, token, *openpai.server.cluster.logs.tokens]
     assert not [each for each in hidden if each in texts]

@@ -121,6 +121,11 @@ def test_it_needs_no_right(scratch: Image) -> None:
     assert image.run(f"{BUNDLE}/bin/python3", "-I", "-S", "-c", "import ssl").returncode == 0
 
 
+def test_scripts_of_plugins_import_with_its_interpreter_what_is_installed_in_it(scratch: Image) -> None:
+    ended = scratch.run(f"{BUNDLE}/bin/python3", "-I", "-c", "import pai_hang.watch, pystack.engine")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_no_signal_that_ends_a_task_gets_lost_while_the_interpreter_starts(scratch: Image) -> None:
     """Nor does one show where it was, as SIGINT would."""
     work = "import signal; told['work'] = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))"

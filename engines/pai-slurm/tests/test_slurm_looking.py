@@ -1,6 +1,8 @@
 """People look into a run on a real Slurm, enter its tasks and clean up, as with local runs."""
 
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,6 +20,15 @@ for each; do case $each in --port=*) port=${each#*=} ;; esac; done
 exec /usr/bin/python3 -m http.server --bind 127.0.0.1 "$port"
 """
 """A stand-in for TensorBoard, which takes seconds to start."""
+RANKS = """import os, threading
+def read_shard():
+    os.mkfifo("shard")
+    os.read(os.open("shard", os.O_RDWR), 1)
+def barrier():
+    threading.Event().wait()
+read_shard() if os.environ["PAI_TASK_INDEX"] == "2" else barrier()
+"""
+"""A program of which one task never comes to where the others wait for it."""
 
 
 @pytest.fixture
@@ -60,6 +71,26 @@ def test_one_looks_into_a_task_enters_it_copies_from_it_and_removes_the_run(here
     assert "worker/0" in analyzed.stdout, analyzed.stderr
     assert cli("prune", "--older-than", "0s", *ON).returncode == 0
     assert list((here / "runs").iterdir()) == []
+
+
+def test_the_task_that_is_not_where_the_others_are_is_named_by_its_stack(here: Path) -> None:
+    program = here / "ranks.py"
+    program.write_text(RANKS)
+    commands = ("echo up", f"exec {shlex.quote(sys.executable)} {program}")
+    name = detached(here, job(name="ranks", taskRoles={"worker": role(*commands, instances=3)}))
+
+    def told() -> list[str]:
+        lines = cli("stacks", name, *ON).stdout.splitlines()
+        return lines if any("worker/2 is not where the others are" in line for line in lines) else []
+
+    first, *_, odd = until(told)
+    assert first == "2 tasks (worker/0, worker/1) are in wait (ranks.py:6)"
+    assert odd.endswith("/shard in read_shard (ranks.py:4)")
+    whole = cli("stacks", name, "worker/2", *ON)
+    assert "    read_shard (" in whole.stdout, whole.stderr
+    assert cli("stop", name, *ON).returncode == 0
+    until(lambda: listed(name)["state"] == "cancelled")
+    assert cli("stacks", name, *ON).returncode == 2
 
 
 def test_a_service_of_a_task_is_opened_at_the_address_of_its_node(

@@ -14,6 +14,7 @@ from pai_hang.places import Look, at, lines, odd_ones, places, where
 from pai_hang.processes import TIMED_WAIT, Process
 from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say, silent_for
+from pai_hang.within import parsed
 from pai_plugin_kit import conformance
 
 test_it_keeps_the_rules_for_plugins = conformance("hang")
@@ -285,3 +286,39 @@ def test_names_from_a_task_cannot_control_a_terminal_or_forge_a_line(name: str, 
         patch.setattr("sys.stdout.write", written.append)
         say(report([seen], [seen], 10))
     assert all(text.endswith("\n") and text[:-1].isprintable() for text in written)
+
+
+PROCESS = [7, 1, "python3", "S", 1.0, None, "read", "/data/shard", ""]
+THREAD = [7, [["step", "/job/train.py", 12]], False, [], ""]
+
+
+def test_what_a_task_tells_of_its_processes_is_what_is_seen_of_them_here() -> None:
+    (found,) = parsed("worker/7", [[PROCESS, "", [THREAD], ["10.0.0.1:5"], []]])
+    assert where(found) == "in read of /data/shard in step (train.py:12)"
+    assert (found.task, found.addresses) == ("worker/7", {"10.0.0.1:5"})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        {"pid": 7},
+        [[]],
+        [[PROCESS, "", [THREAD], []]],
+        [[PROCESS[:-1], "", [], [], []]],
+        [[["x", *PROCESS[1:]], "", [], [], []]],
+        [[[*PROCESS[:4], 10**400, *PROCESS[5:]], "", [], [], []]],
+        [[PROCESS, "", [[7, [["step"]], False, [], ""]], [], []]],
+        [[PROCESS, "", [[7, [["step", "train.py", None]], False, [], ""]], [], []]],
+    ],
+)
+def test_what_a_task_forges_is_refused_in_words(told: Any) -> None:
+    with pytest.raises(ValueError, match="invalid"):
+        parsed("worker/7", told)
+
+
+def test_what_a_task_tells_is_bounded() -> None:
+    forged = [7, 1, "n" * 9999, "", 1.0, 5, ["x"] * 9999, {}, "w"]
+    (found,) = parsed("worker/7", [[forged, "y" * 9999, [], [], []]])
+    assert max(map(len, (found.process.name, found.process.call, found.stacks.why_not))) < 1000
+    assert not found.process.is_stopped

@@ -7,6 +7,7 @@ import pytest
 
 from pai_plugin_kit import conformance
 from pai_preflight import checks
+from tests.plugin_factory import write_policy
 from tests.support import cli, exit_record, job, runtime_log, write_job
 
 test_it_keeps_the_rules_for_plugins = conformance("preflight")
@@ -90,3 +91,16 @@ def test_a_task_does_not_start_where_it_cannot_run_and_its_record_says_why(
     assert record["outcome"] == "setup-failed"
     assert any(line.startswith(f"preflight: {phrase}: ") for line in runtime_log(task))
     assert not (task / "work/started").exists()
+
+
+def test_an_operator_puts_it_on_by_default(tmp_path: Path) -> None:
+    allowed = {
+        f"com.microsoft.pai.runtimeplugin.{name.replace('-', '_')}": f"pai-{name}"
+        for name in ("preflight", "failure-analysis")
+    }
+    rules = [{"id": id_, "distribution": name, "versions": "*"} for id_, name in allowed.items()]
+    policy = write_policy(tmp_path, {**rules[0], "default": True}, rules[1])
+    path = write_job(tmp_path, job(extras={"preflight": {"diskMB": 1 << 50}}))
+    ended = cli("run", path, "--policy", policy, "--out", tmp_path / "run")
+    assert ended.returncode == 251
+    assert exit_record(tmp_path / "run/worker/0")["phrase"] == "PreflightDisk"

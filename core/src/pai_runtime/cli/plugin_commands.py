@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from pai_runtime.cli.asked_task import ask_task
 from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.cli.help import example
 from pai_runtime.document.problems import InvalidInput, Problem
@@ -75,7 +77,10 @@ def add_plugin_command(commands: Any, command: PluginCommand) -> argparse.Argume
 
 
 class _Output:
-    """The output for plugins' commands, through the one writer that escapes untrusted text."""
+    """The output for the command of a plugin, through the one writer that escapes untrusted text."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
 
     columns = property(lambda _: output.columns())
     write_lines = staticmethod(output.write_lines)
@@ -101,22 +106,29 @@ class _Output:
             if each.state == "failed" or record.get("outcome") in get_args(FailedOutcome)
         ]
 
-    @staticmethod
-    def running_tasks(run: str, task: str | None = None) -> Sequence[RunningTask]:
+    def running_tasks(
+        self, run: str, task: str | None = None, on: str | None = None
+    ) -> Sequence[RunningTask]:
         try:
-            given = given_tasks("exec", [run, *filter(None, [task])])
+            given = given_tasks(self._command, [run, *filter(None, [task])], on)
         except NotThere as error:
             raise UserError(str(error)) from None
-        supervisors = ((each.name, given.reader.supervisor(each)) for each in given.tasks)
-        if found := [RunningTask(name, pid) for name, pid in supervisors if pid is not None]:
+        reader = given.reader
+        supervisors = [(each, reader.supervisor(each)) for each in given.tasks]
+        if found := [
+            RunningTask(each.name, pid, partial(ask_task, reader, each))
+            for each, pid in supervisors
+            if pid is not None or (on is not None and each.state == "running")
+        ]:
             return found
-        raise UserError(f"no task of {' '.join(filter(None, [run, task]))} is running on this machine")
+        where = "this machine" if on is None else on
+        raise UserError(f"no task of {' '.join(filter(None, [run, task]))} is running on {where}")
 
 
 def main(args: argparse.Namespace) -> int:
     """Return the exit status of a plugin's command. Raises `InvalidInput` if it fails with an exception."""
     command: PluginCommand = args.command
-    given: Output = _Output()
+    given: Output = _Output(command.name)
     try:
         with blamed(args.plugin, f"command {command.name}", *_NOT_ITS_FAULTS):
             status: int = import_own(args.plugin.code, command.module).main(args, given)

@@ -61,6 +61,7 @@ _READER: Final = Contract(
         "plan": _plan,
         "events": of_type(Sequence),
         "services": of_type(Mapping),
+        "supervisor": of_type(int, None),
         "provenance": of_type(Mapping),
         "connected": of_type(AbstractContextManager),
         "exec": of_type(int),

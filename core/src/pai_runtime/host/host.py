@@ -18,6 +18,7 @@ from pai_runtime.document.problems import (
     near_miss,
 )
 from pai_runtime.document.schemas import check
+from pai_runtime.document.value import Value
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
@@ -145,6 +146,12 @@ class Host:
         entries = (entry for policy in self._policies for entry in policy.allowed or () if entry.built_by)
         found = (each for each in entries if each.id == plugin.id and each.digest == plugin.code.digest)
         return next((entry.built_by for entry in found), None)
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Value]:
+        """What says in a policy that jobs which do not name a plugin use it too, by its id."""
+        entries = (entry for policy in self._policies for entry in policy.allowed or ())
+        return {entry.id: entry.default for entry in entries if entry.default is not None}
 
     @property
     def policy_files(self) -> list[str]:

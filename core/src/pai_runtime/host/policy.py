@@ -14,6 +14,7 @@ from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pai_runtime.document.value import Value
     from pai_runtime.host.definition_policy import DefinitionPolicy
 
 EVERY = "*"
@@ -28,7 +29,8 @@ class AllowedPlugin:
     """An entry of a policy; `versions` are PEP 440 specifiers or `EVERY`, `digest` None allows any code.
 
     `where` is the location of its id in the policy. `built_by` is the URL of the workflow that was shown to
-    have built the code with that digest: only what it has built takes the place of that.
+    have built the code with that digest: only what it has built takes the place of that. `default` is the
+    value that says that jobs which do not name it use it too; None if they do not.
     """
 
     id: str
@@ -37,6 +39,7 @@ class AllowedPlugin:
     digest: str | None
     where: Location
     built_by: str | None = None
+    default: "Value | None" = None
 
 
 @record(frozen=True)
@@ -63,7 +66,8 @@ def read_policy(path: Path) -> Policy:
     for index, entry in enumerate(root.data["plugins"]):
         where = root.at(("plugins", index, "id"))
         named = entry["id"], entry["distribution"], entry["versions"]
-        allowed.append(AllowedPlugin(*named, entry.get("digest"), where, entry.get("builtBy")))
+        default = root.get("plugins", index, "default") if entry.get("default") else None
+        allowed.append(AllowedPlugin(*named, entry.get("digest"), where, entry.get("builtBy"), default))
         if not _are_versions(entry["versions"]):
             at = root.at(("plugins", index, "versions"))
             found = f"'{entry['versions']}'"

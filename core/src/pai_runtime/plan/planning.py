@@ -72,7 +72,7 @@ def job_plugins(host: Host) -> JobPlugins:
         return host.first(lambda plugin: is_for(plugin.manifest)) or what
 
     def namesake(name: str) -> str | None:
-        if any(_in_extras(plugin) == name for plugin in host.usable if plugin.manifest.default):
+        if any(_in_extras(plugin) == name for plugin in host.usable if _is_default(plugin, host)):
             return None
         short = (id_.rpartition(".")[2] for id_ in host.installed)
         return next((each for each in short if each.lower() == name.lower()), None)
@@ -103,6 +103,7 @@ def _is_for_storages(manifest: Manifest) -> bool:
 def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = False) -> list[PlannedRole]:
     """Return each role with the plugins of its uses, after checking their parameters; imports no plugin."""
     defaults = list(_defaults(job, host, problems))
+    problems.add(*_missing_defaults(host))
     roles = []
     for name, role in job.roles.items():
         usable = []
@@ -115,22 +116,24 @@ def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = F
             check_parameters(plugin, use.parameters, problems, use.locate)
             usable.append((use, plugin))
         named = {use.plugin for use, _ in usable}
-        for use, plugin in defaults:
-            if use.plugin not in named:
-                check_parameters(plugin, use.parameters, problems, use.locate)
-                usable.append((use, plugin))
-        roles.append(PlannedRole(role, tuple(usable), job.uses[name].command))
+        added = [(use, plugin) for use, plugin in defaults if use.plugin not in named]
+        for use, plugin in added:
+            check_parameters(plugin, use.parameters, problems, use.locate)
+        first = [pair for pair in added if pair[0].plugin in host.defaults]
+        last = [pair for pair in added if pair[0].plugin not in host.defaults]
+        roles.append(PlannedRole(role, (*first, *usable, *last), job.uses[name].command))
     return roles
 
 
 def _defaults(job: Job, host: Host, problems: Problems) -> Iterator[tuple[JobUse, Plugin]]:
-    """Yield the uses of allowed plugins whose manifest says that every job has them by default.
+    """Yield the uses of allowed plugins that a policy, or their manifest, says every job has by default.
 
     The field of ``extras`` with the short name of such a plugin has its parameters.
     """
     extras = mapping(job.value, "extras")
     for plugin in host.usable:
-        if plugin.manifest.default:
+        if _is_default(plugin, host):
+            by_policy = host.defaults.get(plugin.id)
             name = _in_extras(plugin)
             given = mapping(extras, name)
             if extras and given is None and (other := extras.get(name)) is not None:
@@ -141,11 +144,27 @@ def _defaults(job: Job, host: Host, problems: Problems) -> Iterator[tuple[JobUse
                 plugin=plugin.id,
                 name=name,
                 parameters={key: each.data for key, each in fields.items()},
-                failure_policy="fail" if given else "ignore",
-                value=given or job.value,
+                failure_policy="fail" if given or by_policy else "ignore",
+                value=given or by_policy or job.value,
                 fields=fields,
             )
             yield use, plugin
+
+
+def _is_default(plugin: Plugin, host: Host) -> bool:
+    return plugin.manifest.default or plugin.id in host.defaults
+
+
+def _missing_defaults(host: Host) -> Iterator[Problem]:
+    """Yield a warning for each plugin that a policy puts on by default, and that cannot be used here."""
+    for id_, value in host.defaults.items():
+        try:
+            host.find(id_)
+        except Unavailable as error:
+            message = f"{error}; jobs run without it"
+            yield value.problem(
+                "plugin-refused" if error.installed else "no-such-plugin", message, severity="warning"
+            )
 
 
 def _in_extras(plugin: Plugin) -> str:

@@ -6,7 +6,7 @@ from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 else:
     Protocol = object
@@ -46,13 +46,17 @@ class FailedTask:
 
 @record(frozen=True)
 class RunningTask:
-    """A running task of a run on this machine, with the process id of its `supervisor`.
+    """A running task of a run.
 
-    All processes of the task descend from that one. The task may have forged it.
+    All processes of the task descend from its `supervisor`, which is a process id of this machine; None if it
+    runs elsewhere. `ask` runs a program in the task as ``pai-runtime exec`` does, without input, and returns
+    the JSON document that it prints, of at most 8 MiB. It raises `UserError` if there is none, or the task
+    cannot be entered. The task may have forged both.
     """
 
     name: str
-    supervisor: int
+    supervisor: int | None
+    ask: Callable[[Sequence[str]], Any]
 
 
 class Output(Protocol):
@@ -82,8 +86,12 @@ class Output(Protocol):
         if there is no such run or task.
         """
 
-    def running_tasks(self, run: str, task: str | None = None) -> Sequence[RunningTask]:
+    def running_tasks(
+        self, run: str, task: str | None = None, on: str | None = None
+    ) -> Sequence[RunningTask]:
         """List the running tasks of a run on this machine; or those of `task`, which may be a role.
 
-        Raises `UserError` if there is no such run or task, or none of them runs here.
+        With `on`, the name of an engine profile, the run is on that cluster, which may declare that it cannot
+        do what the command does. Raises `UserError` if there is no such run or task, or none of them runs
+        there.
         """

@@ -47,7 +47,7 @@ class TaskRunner:
             from pai_runtime.supervisor.sessions import Sessions
 
             shell = self._environment.shell.path
-            Sessions(task.options.sessions_fd, task.loop, self._variables, shell)
+            Sessions(task.options.sessions_fd, task.loop, self._for_scripts, shell)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own, and return its exit status."""
@@ -75,7 +75,7 @@ class TaskRunner:
             from pai_runtime.supervisor.services import Services
 
             self._services = Services(self._task, self._environment.shell)
-        return self._services.start(service, use, {**self._variables(), **self._of_scripts()})
+        return self._services.start(service, use, self._for_scripts())
 
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; return None if it could not be started."""
@@ -214,6 +214,9 @@ class TaskRunner:
         """Return the variables for scripts that read the output of the command with our interpreter."""
         python = self._task.options.python or sys.executable
         return {"PAI_RUNTIME_PYTHON": python, "PAI_USER_LOG": self._task.user_log}
+
+    def _for_scripts(self) -> dict[str, str]:
+        return {**self._variables(), **self._of_scripts()}
 
     def _program(self, step: Step, use: UseRecord, result: Result | None) -> Program:
         environment = {**self._variables(), "PAI_TASK_PHASE": step.phase}

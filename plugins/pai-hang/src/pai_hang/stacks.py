@@ -140,11 +140,11 @@ def _stacks(process: Process, *, closely: bool) -> dict[str, Any]:
         "threads": [
             [
                 thread.tid,
-                thread.holds_the_gil > 0,
                 [
                     [frame.code.scope, frame.code.filename, frame.code.location.lineno]
                     for _, frame in zip(range(_MOST_FRAMES), thread.frames, strict=False)
                 ],
+                thread.holds_the_gil > 0,
                 [frame.symbol for frame in thread.native_frames[-_MOST_NATIVE:]],
                 sha256(repr([(each.arguments, each.locals) for each in thread.frames]).encode()).hexdigest(),
             ]
@@ -160,23 +160,25 @@ def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
         document = json.loads(data)
         if "error" in document:
             return Stacks(why_not=_reason(document["error"]))
-        return Stacks(tuple(_thread(each) for each in document["threads"]))
+        return Stacks(tuple(map(parsed_thread, document["threads"])))
     except (ValueError, LookupError, TypeError):
         return Stacks(why_not=f"its stacks could not be read (wait status {status})")
 
 
-def _thread(document: Any) -> Thread:
-    tid, has_gil, frames, native, values = document
+def parsed_thread(document: Any) -> Thread:
+    """Return the thread of a list of its fields. Raises `TypeError` or `ValueError` for anything else."""
+    tid, frames, has_gil, native, values = document
     return Thread(
         int(tid),
-        tuple(Frame(_cut(name), _cut(file), int(line)) for name, file, line in frames),
-        has_gil,
-        tuple(map(_cut, native)),
-        _cut(values),
+        tuple(Frame(cut(name), cut(file), int(line)) for name, file, line in frames),
+        has_gil is True,
+        tuple(map(cut, native)),
+        cut(values),
     )
 
 
-def _cut(text: str) -> str:
+def cut(text: object) -> str:
+    """Return a text, which should be one, in bounds."""
     return str(text)[:_MOST_TEXT]
 
 
@@ -186,7 +188,7 @@ def _reason(error: str) -> str:
         return "no Python"
     if "Operation not permitted" in error or "ermission denied" in error:
         return f"not permitted to read its stacks{_yama()}"
-    return _cut(error)
+    return cut(error)
 
 
 def _yama() -> str:

@@ -2,15 +2,19 @@
 
 import argparse
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pai_hang import places, stacks
+from pai_hang import places, within
 from pai_hang.places import Look
-from pai_hang.processes import addresses, is_copy, silent_peers, tree
-from pai_runtime.plugin import Output, RunningTask
+from pai_runtime.command.arguments import ON_HELP, add_json, add_on
+from pai_runtime.plugin import Output, RunningTask, UserError
 
 NOTHING = 1
 """The exit status if no process was found."""
+
+_AT_ONCE = 8
+"""Tasks of a cluster that are entered at the same time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "task", nargs="?", metavar="TASK", help="a task or role of it, such as worker/0: with whole stacks"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_on(parser, ON_HELP)
+    add_json(parser)
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
     """Return exit status 0, or 1 if no process was found."""
-    looks = look_at(output.running_tasks(args.run, args.task))
+    looks, untold = look_at(output.running_tasks(args.run, args.task, args.on))
+    output.report(*untold)
     if args.json:
         output.write_json([_document(look) for look in looks])
     elif args.task is None:
@@ -34,19 +40,23 @@ def main(args: argparse.Namespace, output: Output) -> int:
     return 0 if looks else NOTHING
 
 
-def look_at(tasks: Sequence[RunningTask]) -> list[Look]:
-    """Return all processes of some tasks with their stacks."""
-    found = [
-        (task.name, process)
-        for task in tasks
-        for process in tree(task.supervisor)
-        if not is_copy(process.pid, task.supervisor)
-    ]
-    read = stacks.take([process for _, process in found])
-    return [
-        Look(task, process, read[process.pid], addresses(process.pid), silent_peers(process.pid))
-        for task, process in found
-    ]
+def look_at(tasks: Sequence[RunningTask]) -> tuple[list[Look], list[str]]:
+    """Return all processes of some tasks with their stacks, and why those of others are not known."""
+    here = {task.name: task.supervisor for task in tasks if task.supervisor is not None}
+    looks = within.look_below(here)
+    elsewhere = [task for task in tasks if task.supervisor is None]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = list(pool.map(_asked, elsewhere))
+    looks += [look for answer in answers if not isinstance(answer, str) for look in answer]
+    return looks, [answer for answer in answers if isinstance(answer, str)]
+
+
+def _asked(task: RunningTask) -> list[Look] | str:
+    """Return what a task that runs elsewhere tells of its processes, or why it does not."""
+    try:
+        return within.parsed(task.name, task.ask(within.ARGV))
+    except (UserError, ValueError) as error:
+        return f"{task.name}: {error}"
 
 
 def summary(looks: Sequence[Look]) -> list[str]:

@@ -39,6 +39,7 @@ _CANNOT: Final = {
     "rm": KEEPS,
     "prune": KEEPS,
     "cp": "OpenPAI reads no files of tasks; have the job write to a storage",
+    "stacks": "OpenPAI lets people enter a container by ssh alone; pai-runtime exec says how",
     "--share": "OpenPAI shows all jobs and their logs to all its users",
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
     "--timeout": "set extras.timeout in the job, such as 2h",

@@ -10,14 +10,17 @@ from pai_pod.bundle.contents import contents
 from pai_pod.bundle.distributions import Bundled, bundled_distributions, bundled_plugins
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import files_below, write_file
-from pai_pod.bundle.interpreter import add_interpreter
+from pai_pod.bundle.interpreter import STANDARD_LIBRARY, add_interpreter
 from pai_pod.bundle.launcher import launcher
 from pai_pod.bundle.programs import add_certificates, add_programs
 from pai_pod.bundle.site import SITE, add_distribution
 from pai_pod.bundle.static_programs import add_static_programs
 from pai_pod.bundle_copy import CONTENTS
 from pai_runtime.host.host import Host
-from pai_runtime.task.paths import LAUNCHER
+from pai_runtime.task.paths import BUNDLE, LAUNCHER
+
+_FOR_SCRIPTS = f"import sys\nsys.path.insert(0, {f'{BUNDLE}/{SITE}'!r})\n"
+"""What lets scripts import plugins with ``$PAI_RUNTIME_PYTHON``; the runtime's own processes skip `site`."""
 
 
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
@@ -32,6 +35,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     target.chmod(0o755)
     add_static_programs(target)
     libraries = add_interpreter(target)
+    write_file(target / STANDARD_LIBRARY / "sitecustomize.py", _FOR_SCRIPTS.encode())
     distributions = bundled_distributions(host)
     for each in distributions:
         add_distribution(target, each, libraries)
