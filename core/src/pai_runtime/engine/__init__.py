@@ -22,9 +22,9 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
         return Farm()
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
-made of the answers. Not every engine needs ``documents``, ``jobs``, ``keeping``, ``records`` and ``messages``
-beside this. The HTTP client for those that ask a server is the distribution pai-network, and pai-conformance
-has the tests that each engine passes.
+made of the answers. Not every engine needs ``code``, ``documents``, ``jobs``, ``keeping``, ``records`` and
+``messages`` beside this. The HTTP client for those that ask a server is the distribution pai-network, and
+pai-conformance has the tests that each engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems

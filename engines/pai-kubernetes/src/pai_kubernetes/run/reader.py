@@ -43,7 +43,7 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_pod.engine import JOB_FILE, code_archive, kept_output, told_variables, with_given_peers
+from pai_pod.engine import JOB_FILE, kept_output, told_variables, with_given_peers
 from pai_runtime.engine import (
     CannotCopy,
     CannotEnter,
@@ -57,6 +57,7 @@ from pai_runtime.engine import (
     TaskVariables,
     Unreadable,
 )
+from pai_runtime.engine.code import release_code
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import Kept, Seen, kept_at
 from pai_runtime.engine.records import LogName
@@ -377,7 +378,7 @@ class Reader(RunReader):
     def release_code(self) -> None:
         """Remove the run's code from its storage, unless another run uses it or this machine has it not."""
         if self._code is not None:
-            code_archive.release_code(self._code.mounted_at, code_user(self._api.namespace, self.named))
+            release_code(self._code.mounted_at, code_user(self._api.namespace, self.named))
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in the task's container by its supervisor, and return its exit status.

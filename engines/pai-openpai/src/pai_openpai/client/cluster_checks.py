@@ -19,20 +19,23 @@ _RESOURCES: Final = ("gpu", "cpu", "memory")
 
 
 def check_cluster(
-    api: Api, job: Job, plans: Mapping[TaskName, Plan], virtual_cluster: str, problems: Problems
+    api: Api, job: Job, plans: Mapping[TaskName, Plan], problems: Problems, *, has_code: bool
 ) -> Collection[str]:
     """Report what the cluster would refuse; return the names of the storages that its user may mount.
 
-    `virtual_cluster` is that of a job that names none; empty for the cluster's own default. Raises
-    `ClusterError`.
+    Raises `ClusterError`.
     """
     _check_version(api)
-    name = (
-        job.virtual_cluster if job.value.get("defaults", "virtualCluster") else virtual_cluster or "default"
-    )
+    given = job.value.get("defaults", "virtualCluster")
+    name = job.virtual_cluster if given else api.profile.virtual_cluster or "default"
     if _check_virtual_cluster(api, job, name, problems):
         _check_machines(api, job, name, problems)
-    return _check_storages(api, job, plans, problems)
+    found = mappings(api.get("/storages", what="ask for storages"), "storages")
+    known = {text(each, "name"): each for each in found}
+    _check_storages(job, plans, known, problems)
+    if has_code and api.profile.code_storage:
+        _check_code_storage(api, job, known, problems)
+    return known
 
 
 def _check_version(api: Api) -> None:
@@ -124,13 +127,9 @@ def _is_opportunistic(job: Job) -> bool:
 
 
 def _check_storages(
-    api: Api, job: Job, plans: Mapping[TaskName, Plan], problems: Problems
-) -> Collection[str]:
+    job: Job, plans: Mapping[TaskName, Plan], known: Mapping[str, Any], problems: Problems
+) -> None:
     """Report storages that the user may not mount, once each."""
-    known = {
-        text(each, "name"): each
-        for each in mappings(api.get("/storages", what="ask for storages"), "storages")
-    }
     told: set[str] = set()
     for (role, _), plan in plans.items():
         for planned in plan.mounts:
@@ -140,7 +139,20 @@ def _check_storages(
             told.add(mount.source)
             if use.failure_policy != "ignore":
                 problems.add(_unknown_storage(job, role, use, mount.source, sorted(known), problems))
-    return known
+
+
+def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: Problems) -> None:
+    """Report that tasks would not see what is written where this machine has the storage for code."""
+    name = api.profile.code_storage
+    if name not in known:
+        fault = f"you may not use, or is not there; you may use {listed(sorted(known)) or 'none'}"
+    elif known[name].get("share") is False:
+        fault = "shows each user their own directory only; another one is needed"
+    else:
+        return
+    where = job.code or job.value.at(("extras", "code"))
+    message = f"the profile '{api.profile.name}' has code on the storage '{name}', which {fault}"
+    problems.add(where.problem("wrong-code-storage", message, found=name))
 
 
 def _unknown_storage(

@@ -17,6 +17,7 @@ from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.names import new_name
 from pai_openpai.client.reader import stop_job
+from pai_openpai.submitted_code import PARAMETERS
 from pai_runtime.engine import CannotRun, ClusterError, MayBeLeft
 
 SUBMISSION: Final = "submission"
@@ -165,7 +166,7 @@ def _check_secrets(
     api: Api, user: str, name: str, config: Mapping[str, Any], hidden: Collection[str]
 ) -> None:
     """Stop a job of which everybody can read a secret. Raises `MayBeLeft`."""
-    shown = "\0".join(_texts(config))
+    shown = "\0".join(_texts({**config, PARAMETERS: None}))  # an archive has short ones by chance
     if not any(len(value) >= _SHORTEST_SECRET and value in shown for value in hidden):
         return
     what = f"{api.profile.name}: the cluster shows a secret of {name} to all its users: replace that secret"
