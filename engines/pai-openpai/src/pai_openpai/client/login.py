@@ -7,13 +7,14 @@ import sys
 import webbrowser
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from pai_network.authorization import is_token
 from pai_openpai.client.api import Api
 from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.loopback import Loopback
+from pai_openpai.client.messages import NO_API
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
 from pai_openpai.client.token import VARIABLE, Token, is_variable_used, keep_token
 from pai_runtime.engine.documents import find_profile
@@ -54,7 +55,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
         raise UserError("the input ended before the login was complete") from None
     checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
     user, is_application = text(checked, "username"), checked.get("application") is True
-    kept = given.text if is_application else _application_token(profile, given)
+    kept = given.text if is_application else _application_token(profile, given, output)
     try:
         path = keep_token(profile, user, kept)
     except OSError as error:
@@ -118,13 +119,29 @@ def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
     return token
 
 
-def _application_token(profile: OpenpaiProfile, login: Token) -> str:
-    """Return a token that has no end, and end the login itself, as far as the cluster can."""
+def _application_token(profile: OpenpaiProfile, login: Token, output: Output) -> str:
+    """Return a token that has no end, and end the login itself."""
     api = Api(profile, login)
-    answer = api.post("/tokens/application", None, what="make an application token")
-    with suppress(ApiError):  # it ends by itself in some days
-        api.delete("/authn/basic/logout", what="end the login")
+    try:
+        answer = api.post("/tokens/application", None, what="make an application token")
+    finally:
+        try:
+            _end_login(api, login)
+        except ApiError as error:
+            output.report(f"note: {error}; its token ends by itself in some days")
     return _checked(text(mapping(answer), "token"), profile)
+
+
+def _end_login(api: Api, login: Token) -> None:
+    """Revoke the token of a login. Raises `ApiError`."""
+    what = "end the login"
+    try:
+        api.delete("/authn/basic/logout", what=what)
+    except ApiError as error:
+        if error.code != NO_API:
+            raise
+        # With OpenID Connect there is no such request, and its own logout leaves the token as it is.
+        api.delete(f"/tokens/{quote(login.text, safe='')}", what=what)
 
 
 def _checked(token: str, profile: OpenpaiProfile) -> str:

@@ -15,6 +15,9 @@ from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.messages import printable, server_text
 
 MOST_SAID: Final = 600
+NO_API: Final = "NoApiError"
+"""The code of the refusal of a request that the server does not know."""
+
 _MOST_FAULTS: Final = 5
 _MOST_OBJECTS: Final = 1000
 _ASIDE: Final = ("oneOf", "$merge")
@@ -61,7 +64,7 @@ def _explained(profile: OpenpaiProfile, what: str, answer: Answer, code: str, sa
         target = split_url(str(location))
         where = f" to {target.scheme}://{target.netloc.rpartition('@')[2]}" if target else ""
         return f"{profile.url} redirects{where}, which is not followed; write that as url in the profile"
-    if code == "NoApiError":
+    if code == NO_API:
         return f"cannot {what}: the cluster has no such request; OpenPAI 1.4 or newer is needed"
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return f"cannot {what}: the cluster takes at most 102400 bytes of a job"
