@@ -102,7 +102,8 @@ class JobView:
 
 def listed_run(document: Mapping[str, Any]) -> Run:
     """Return a run as a list of jobs has it: without its tasks."""
-    return _run(document, text(document, "name"), ())
+    run = _run(document, text(document, "name"), ())
+    return replace(run, listed_tasks=max(0, number(document, "totalTaskNumber") or 0))
 
 
 def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, str]) -> JobView:
