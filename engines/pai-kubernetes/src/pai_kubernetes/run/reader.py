@@ -151,7 +151,7 @@ class Reader(RunReader):
         watched.changed.clear()
         for what, error in list(watched.missing.items()):
             self._say_once(f"cannot see the {what} of this run: {error}")
-        if left_out := self._logs.left_out():
+        if left_out := len(self._logs.at_once.left_out):
             logs = shlex.join(["pai-runtime", "logs", self.named, "TASK", "-f", "--on", self.on])
             self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
 

@@ -15,7 +15,7 @@ from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.fields import mapping, mappings, number, text
 from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
 from pai_openpai.client.log_files import NotNow
-from pai_openpai.client.logs import MOST_READ, Logs
+from pai_openpai.client.logs import Logs
 from pai_openpai.client.names import split_name
 from pai_openpai.client.polled import Polled
 from pai_openpai.client.variables import known_variables
@@ -33,7 +33,7 @@ from pai_runtime.engine import (
 )
 from pai_runtime.engine.jobs import framework_name
 from pai_runtime.engine.messages import printable
-from pai_runtime.engine.records import LogName
+from pai_runtime.engine.records import MOST_AT_ONCE, LogName
 
 KEEPS: Final = "OpenPAI keeps its jobs; an operator can remove them, and logs are removed after 30 days"
 
@@ -129,11 +129,11 @@ class OpenpaiRunReader(RunReader):
 
     def wait(self, seconds: float) -> None:
         """Sleep, and say once which output is not shown."""
-        if (left := len(self._logs.left_out)) and not self._has_told:
+        if (left := len(self._logs.at_once.left_out)) and not self._has_told:
             self._has_told = True
             logs = shlex.join(["pai-runtime", "logs", self.named, "--on", self.on])
             self._say(
-                f"the output of {left} tasks is not shown, as only {MOST_READ} are read at once;"
+                f"the output of {left} tasks is not shown, as only {MOST_AT_ONCE} are read at once;"
                 f" for one of them: {logs} TASK"
             )
         time.sleep(seconds)
