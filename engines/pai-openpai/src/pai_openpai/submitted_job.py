@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pai_openpai.submitted_code import MOUNT, PARAMETERS, SubmittedCode
 from pai_runtime.engine import Job, Plan, Problems, TaskRole, Value
-from pai_runtime.engine.jobs import JobImages, show, use_location
+from pai_runtime.engine.jobs import JobImages, asked_mounts, show, use_location
 from pai_runtime.engine.records import TaskName
 from pai_runtime.plugin import Mount
 
@@ -217,20 +217,18 @@ class _Submission:
     def _storages(self) -> dict[str, dict[str, Any]]:
         """Return the storages of all plans, and that of the code: OpenPAI mounts them in all tasks."""
         made: dict[str, dict[str, Any]] = {}
-        for (role, _), plan in self._plans.items():
-            for planned in plan.mounts:
-                mount, use = planned.mount, plan.uses[planned.use]
-                is_known = self._known_storages is None or mount.source in self._known_storages
-                if mount.kind != "storage" or (use.failure_policy == "ignore" and not is_known):
-                    continue
-                storage = _storage(mount)
-                if made.setdefault(mount.source, storage) != storage:
-                    where = use_location(self._job, role, use, mount.source)
-                    message = (
-                        f"the storage '{mount.source}' is mounted in two ways, and OpenPAI mounts it once in"
-                        f" all tasks: use {made[mount.source]['mountPath']} for both"
-                    )
-                    self._problems.add(where.problem(_CODE, message, found=mount.path))
+        for role, mount, use in asked_mounts(self._plans):
+            is_known = self._known_storages is None or mount.source in self._known_storages
+            if mount.kind != "storage" or (use.failure_policy == "ignore" and not is_known):
+                continue
+            storage = _storage(mount)
+            if made.setdefault(mount.source, storage) != storage:
+                where = use_location(self._job, role, use, mount.source)
+                message = (
+                    f"the storage '{mount.source}' is mounted in two ways, and OpenPAI mounts it once in"
+                    f" all tasks: use {made[mount.source]['mountPath']} for both"
+                )
+                self._problems.add(where.problem(_CODE, message, found=mount.path))
         if self._code is not None and (name := self._code.storage):
             made.setdefault(name, {"name": name, "mountPath": MOUNT, "readOnly": True})
         return made

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from pai_openpai.client.api import Api
 from pai_openpai.client.fields import mapping, mappings, number, text
-from pai_runtime.engine import ClusterError, Job, Plan, Problem, Problems, TaskRole
-from pai_runtime.engine.jobs import use_location
+from pai_runtime.engine import ClusterError, Job, Plan, Problems, TaskRole
+from pai_runtime.engine.jobs import asked_mounts, use_location
 from pai_runtime.engine.messages import Severity, listed, printable
 from pai_runtime.engine.records import TaskName
 
@@ -130,15 +130,17 @@ def _check_storages(
     job: Job, plans: Mapping[TaskName, Plan], known: Mapping[str, Any], problems: Problems
 ) -> None:
     """Report storages that the user may not mount, once each."""
-    told: set[str] = set()
-    for (role, _), plan in plans.items():
-        for planned in plan.mounts:
-            mount, use = planned.mount, plan.uses[planned.use]
-            if mount.kind != "storage" or mount.source in told or mount.source in known:
-                continue
-            told.add(mount.source)
-            if use.failure_policy != "ignore":
-                problems.add(_unknown_storage(job, role, use, mount.source, sorted(known), problems))
+    passed = set(known)
+    for role, mount, use in asked_mounts(plans):
+        name = mount.source
+        if mount.kind != "storage" or name in passed or use.failure_policy == "ignore":
+            continue
+        passed.add(name)
+        may_use = f"you may use {listed(sorted(known)) or 'none'}"
+        message = f"there is no storage '{name}', or you may not use it; {may_use}"
+        meant = problems.suggestions.near_miss(name, known)
+        where = use_location(job, role, use, name)
+        problems.add(where.problem("unknown-storage", message, found=name, suggestion=meant))
 
 
 def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: Problems) -> None:
@@ -153,15 +155,3 @@ def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: 
     where = job.code or job.value.at(("extras", "code"))
     message = f"the profile '{api.profile.name}' has code on the storage '{name}', which {fault}"
     problems.add(where.problem("wrong-code-storage", message, found=name))
-
-
-def _unknown_storage(
-    job: Job, role: str, use: Any, name: str, known: Collection[str], problems: Problems
-) -> Problem:
-    message = (
-        f"there is no storage '{name}', or you may not use it; you may use {listed(list(known)) or 'none'}"
-    )
-    meant = problems.suggestions.near_miss(name, known)
-    return use_location(job, role, use, name).problem(
-        "unknown-storage", message, found=name, suggestion=meant
-    )
