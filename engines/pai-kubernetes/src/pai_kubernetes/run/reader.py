@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import annotation, label, mapping, moment, shown, string
+from pai_kubernetes.api.fields import annotation, label, moment, shown
 from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
@@ -43,6 +43,7 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
+from pai_network.fields import mapping, string
 from pai_pod.engine import JOB_FILE, kept_output, told_variables, with_given_peers
 from pai_runtime.engine import (
     CannotCopy,

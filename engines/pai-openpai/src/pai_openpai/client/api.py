@@ -14,10 +14,10 @@ from pai_network.answer import Answer, NoAnswer
 from pai_network.authorization import bearer
 from pai_network.client import Bounds, Client, HttpRequest, NotConnected, ask_once, target_of
 from pai_network.deadline import Deadline
+from pai_network.fields import string
 from pai_network.proxies import proxy_for
 from pai_network.tls import client_context, system_trust
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import text
 from pai_openpai.client.messages import not_openpai, refusal, unreachable
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.token import Token, read_token, refused
@@ -67,7 +67,7 @@ class Api:
     @cached_property
     def user(self) -> str:
         """The name of the user on the cluster."""
-        found = self._token.user or text(self.get("/tokens/check", what="check your token"), "username")
+        found = self._token.user or string(self.get("/tokens/check", what="check your token"), "username")
         if not found:
             raise not_openpai(self.profile)
         return found

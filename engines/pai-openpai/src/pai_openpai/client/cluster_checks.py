@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from pai_network.fields import mapping, mappings, string
 from pai_openpai.client.api import Api
-from pai_openpai.client.fields import mapping, mappings, number, text
+from pai_openpai.client.fields import number
 from pai_runtime.engine import ClusterError, Job, Plan, Problems, TaskRole
 from pai_runtime.engine.jobs import asked_mounts, use_location
 from pai_runtime.engine.messages import Severity, listed, printable
@@ -31,7 +32,7 @@ def check_cluster(
     if _check_virtual_cluster(api, job, name, problems):
         _check_machines(api, job, name, problems)
     found = mappings(api.get("/storages", what="ask for storages"), "storages")
-    known = {text(each, "name"): each for each in found}
+    known = {string(each, "name"): each for each in found}
     _check_storages(job, plans, known, problems)
     if has_code and api.profile.code_storage:
         _check_code_storage(api, job, known, problems)
@@ -39,7 +40,7 @@ def check_cluster(
 
 
 def _check_version(api: Api) -> None:
-    version = text(api.info(), "version")
+    version = string(api.info(), "version")
     found = _VERSION.match(version)
     if found and (int(found[1]), int(found[2])) < _LEAST:
         name, needed = api.profile.name, ".".join(map(str, _LEAST))

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from pai_network.fields import mappings, string
 from pai_openpai.client.api import Api
 from pai_openpai.client.cluster_checks import check_cluster
-from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.job_view import listed_run
 from pai_openpai.client.names import split_name
 from pai_openpai.client.profile import read_profile
@@ -87,7 +87,7 @@ class OpenpaiCluster(Engine):
         """Return the newest runs of the user, newest first."""
         if time.monotonic() >= self._listed + _LIST_EVERY:
             found = self.api.get("/jobs", what="list your jobs", username=self.api.user, limit=_MOST_RUNS)
-            named = ((text(each, "name"), each) for each in mappings(found))
+            named = ((string(each, "name"), each) for each in mappings(found))
             self._runs = [
                 (self.open_run(name), listed_run(each)) for name, each in named if split_name(name, "own")
             ]

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from pai_network.answer import Answer
+from pai_network.fields import mappings, string
 from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.job_view import Attempt
 
 MOST_A_TIME: Final = 1 << 20
@@ -83,7 +83,7 @@ class LogFiles:
                 if error.status == HTTPStatus.NOT_FOUND:
                     raise NoLog from None
                 raise OSError(errno.EAGAIN, str(error), self._task) from None
-            self._uris = {text(each, "name"): text(each, "uri") for each in mappings(found, "locations")}
+            self._uris = {string(each, "name"): string(each, "uri") for each in mappings(found, "locations")}
             self._listed = time.monotonic()
         return self._uris
 

@@ -10,9 +10,9 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from pai_network.authorization import is_token
+from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.loopback import Loopback
 from pai_openpai.client.messages import NO_API
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
@@ -54,7 +54,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
     except EOFError:
         raise UserError("the input ended before the login was complete") from None
     checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
-    user, is_application = text(checked, "username"), checked.get("application") is True
+    user, is_application = string(checked, "username"), checked.get("application") is True
     kept = given.text if is_application else _application_token(profile, given, output)
     try:
         path = keep_token(profile, user, kept)
@@ -80,7 +80,7 @@ def _given_token(profile: OpenpaiProfile) -> str:
 
 def _new_token(profile: OpenpaiProfile, output: Output) -> str:
     """Log in as the cluster has it, and return the token of the login."""
-    method = text(Api(profile).info(), "authnMethod")
+    method = string(Api(profile).info(), "authnMethod")
     return _by_browser(profile, output) if method == "OIDC" else _by_password(profile)
 
 
@@ -100,7 +100,7 @@ def _by_password(profile: OpenpaiProfile) -> str:
         if error.code in _WRONG:
             raise UserError(f"{profile.name}: the user or the password is wrong") from None
         raise
-    return _checked(text(mapping(answer), "token"), profile)
+    return _checked(string(mapping(answer), "token"), profile)
 
 
 def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
@@ -129,7 +129,7 @@ def _application_token(profile: OpenpaiProfile, login: Token, output: Output) ->
             _end_login(api, login)
         except ApiError as error:
             output.report(f"note: {error}; its token ends by itself in some days")
-    return _checked(text(mapping(answer), "token"), profile)
+    return _checked(string(mapping(answer), "token"), profile)
 
 
 def _end_login(api: Api, login: Token) -> None:

@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
+from pai_network.fields import mappings
 from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, number
+from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, JobView
 from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
 from pai_openpai.client.log_threads import LogThreads

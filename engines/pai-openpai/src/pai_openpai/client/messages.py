@@ -7,8 +7,8 @@ from http.client import responses
 from typing import Any, Final
 
 from pai_network.answer import Answer
+from pai_network.fields import mappings, string
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
@@ -27,7 +27,7 @@ _ASIDE: Final = ("oneOf", "$merge")
 def refusal(profile: OpenpaiProfile, what: str, answer: Answer) -> ApiError:
     """Return the error for an answer with a status other than success; `what` was to be done."""
     document = _document(answer.body)
-    code, said = text(document, "code"), server_text(text(document, "message"), 16 * MOST_SAID)
+    code, said = string(document, "code"), server_text(string(document, "message"), 16 * MOST_SAID)
     return ApiError(
         f"{profile.name}: {_explained(profile, what, answer, code, said)}",
         status=answer.status,
@@ -79,12 +79,12 @@ def _faults(said: str) -> Iterator[str]:
         found: Any = loads_untrusted(said.encode(), _MOST_OBJECTS)
     except ValueError:
         return
-    told = [each for each in mappings(found) if text(each, "keyword") not in _ASIDE]
+    told = [each for each in mappings(found) if string(each, "keyword") not in _ASIDE]
     for each in told[:_MOST_FAULTS]:
-        where = text(each, "dataPath").removeprefix(".")
+        where = string(each, "dataPath").removeprefix(".")
         params = each.get("params")
         more = f" ({json.dumps(params)})" if isinstance(params, dict) and params else ""
-        yield printable(f"{where or 'the job'} {text(each, 'message')}{more}"[:MOST_SAID])
+        yield printable(f"{where or 'the job'} {string(each, 'message')}{more}"[:MOST_SAID])
 
 
 def _document(body: bytes) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final
 
+from pai_network.fields import mapping, mappings, string
 from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
-from pai_openpai.client.fields import mapping, mappings, number, text
+from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
 from pai_openpai.client.log_files import NotNow
 from pai_openpai.client.logs import Logs
@@ -81,7 +82,7 @@ class OpenpaiRunReader(RunReader):
         row = self._look().rows.get(task.name, {})
         if not task.over or task.exit_code is None:
             return {}
-        if found := exit_record_in(text(row, "containerExitDiagnostics")):
+        if found := exit_record_in(string(row, "containerExitDiagnostics")):
             return found
         if task.state == "failed" and (found := self._record_of_logs(task)):
             return found
@@ -115,7 +116,7 @@ class OpenpaiRunReader(RunReader):
             raise CannotEnter(
                 "the job does not use the plugin ssh, and OpenPAI has no other way into a container; add it"
             )
-        host, port = text(row, "containerIp"), text(mapping(row, "containerPorts"), "ssh")
+        host, port = string(row, "containerIp"), string(mapping(row, "containerPorts"), "ssh")
         if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
             raise CannotEnter("the cluster does not say where its ssh is")
         remote = [shlex.join(argv)] if argv else []  # a shell there reads what ssh sends
@@ -211,8 +212,8 @@ class OpenpaiRunReader(RunReader):
         written = self._config.roles()
         reasons: dict[str, str] = {}
         for each in mappings(found, "data"):  # newest first
-            role, index = text(each, "taskroleName"), number(each, "taskIndex")
-            why = ": ".join(filter(None, (text(each, "reason"), text(each, "message"))))
+            role, index = string(each, "taskroleName"), number(each, "taskIndex")
+            why = ": ".join(filter(None, (string(each, "reason"), string(each, "message"))))
             reasons.setdefault(f"{written.get(framework_name(role), role)}/{index}", why)
         self._reasons = reasons
         return reasons != before

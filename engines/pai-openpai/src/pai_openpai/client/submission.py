@@ -12,9 +12,9 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from pai_network.deadline import Deadline
+from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.names import new_name
 from pai_openpai.client.reader import stop_job
 from pai_openpai.submitted_code import PARAMETERS
@@ -138,7 +138,7 @@ def _config(api: Api, user: str, name: str) -> Mapping[str, Any] | None:
 
 def _number(config: Mapping[str, Any]) -> str:
     """Return the number of the submission of a job."""
-    return text(mapping(config, "extras"), SUBMISSION)
+    return string(mapping(config, "extras"), SUBMISSION)
 
 
 def _interrupted(api: Api, user: str, name: str, number: str) -> KeyboardInterrupt | MayBeLeft:
