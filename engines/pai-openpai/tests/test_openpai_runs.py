@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from pai_openpai.client import api, log_files, polled
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.reader import OpenpaiRunReader
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove, RequestError
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.exit_record import termination_message
 from pai_runtime.terminal.words import task_counts
@@ -210,7 +209,7 @@ class Away(api.Api):
 
     def changed(self, path: str, known: api.Known, *, what: str, **query: str | int) -> api.Known | None:
         del path, known, query
-        raise ApiError(what, may_pass=True)
+        raise RequestError(what, may_pass=True)
 
 
 def test_a_server_may_be_away_for_days(quick_openpai: None) -> None:

@@ -34,7 +34,15 @@ from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunR
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement
-from pai_runtime.runs.errors import CannotCopy, CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
+from pai_runtime.runs.errors import (
+    CannotCopy,
+    CannotEnter,
+    CannotRemove,
+    CannotRun,
+    ClusterError,
+    MayBeLeft,
+    RequestError,
+)
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -63,6 +71,7 @@ __all__ = [
     "Profile",
     "Progress",
     "Rendered",
+    "RequestError",
     "Run",
     "RunReader",
     "RunRequest",

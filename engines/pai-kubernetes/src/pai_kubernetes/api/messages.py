@@ -42,14 +42,15 @@ def refusal(asked: Asked, answer: Answer) -> ApiError:
     """Return the error for an answer with a status other than 2xx."""
     status = _status_document(answer.body)
     said = _text(status.get("message"), _MOST_SAID)
-    return ApiError(
+    error = ApiError(
         f"{asked.label}: {_explained(asked, answer, status, said)}",
         status=answer.status,
         reason=_text(status.get("reason"), _MOST_OF_FIELD),
-        causes=_causes(status),
         may_pass=answer.may_pass,
         pause=answer.pause if answer.may_pass else 0,
     )
+    error.causes = tuple(_causes(status))
+    return error
 
 
 def event_error(asked: Asked, document: Any) -> ApiError:

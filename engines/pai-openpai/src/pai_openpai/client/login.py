@@ -12,11 +12,11 @@ from urllib.parse import quote, urlencode
 from pai_network.authorization import is_token
 from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.loopback import Loopback
 from pai_openpai.client.messages import NO_API
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
 from pai_openpai.client.token import VARIABLE, Token, is_variable_used, keep_token
+from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import find_profile
 from pai_runtime.engine.messages import hide, printable
 from pai_runtime.plugin import Output, UserError
@@ -96,8 +96,8 @@ def _by_password(profile: OpenpaiProfile) -> str:
     form = {"username": user, "password": password}
     try:
         answer = Api(profile).post("/authn/basic/login", form, what="log in", anonymous=True)
-    except ApiError as error:
-        if error.code in _WRONG:
+    except RequestError as error:
+        if error.reason in _WRONG:
             raise UserError(f"{profile.name}: the user or the password is wrong") from None
         raise
     return _checked(string(mapping(answer), "token"), profile)
@@ -127,18 +127,18 @@ def _application_token(profile: OpenpaiProfile, login: Token, output: Output) ->
     finally:
         try:
             _end_login(api, login)
-        except ApiError as error:
+        except RequestError as error:
             output.report(f"note: {error}; its token ends by itself in some days")
     return _checked(string(mapping(answer), "token"), profile)
 
 
 def _end_login(api: Api, login: Token) -> None:
-    """Revoke the token of a login. Raises `ApiError`."""
+    """Revoke the token of a login. Raises `RequestError`."""
     what = "end the login"
     try:
         api.delete("/authn/basic/logout", what=what)
-    except ApiError as error:
-        if error.code != NO_API:
+    except RequestError as error:
+        if error.reason != NO_API:
             raise
         # With OpenID Connect there is no such request, and its own logout leaves the token as it is.
         api.delete(f"/tokens/{quote(login.text, safe='')}", what=what)

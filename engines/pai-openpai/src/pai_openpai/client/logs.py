@@ -9,12 +9,11 @@ from typing import Final
 
 from pai_network.fields import mappings
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, JobView
 from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
 from pai_openpai.client.log_threads import LogThreads
-from pai_runtime.engine import RunTask
+from pai_runtime.engine import RequestError, RunTask
 from pai_runtime.engine.jobs import framework_name
 from pai_runtime.engine.records import LogName, LogsAtOnce, Piece
 
@@ -90,7 +89,7 @@ class Logs:
         path = job_path(self._user, self._name, "attempts", wanted)
         try:
             found = self._api.get(path, what=f"read attempt {wanted} of {self._name}")
-        except ApiError as error:
+        except RequestError as error:
             raise OSError(errno.ENODATA, str(error), task.name) from None
         rows = mappings(found, "taskRoles", framework_name(task.role), "taskStatuses")
         own = [number(row, "attemptId") or 0 for row in rows if number(row, "taskIndex") == task.index]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pai_network.answer import Answer
 from pai_network.fields import mappings, string
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.profile import OpenpaiProfile
+from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.messages import printable, server_text
@@ -24,32 +24,32 @@ _ASIDE: Final = ("oneOf", "$merge")
 """Keywords of the server's schema whose errors only repeat others."""
 
 
-def refusal(profile: OpenpaiProfile, what: str, answer: Answer) -> ApiError:
+def refusal(profile: OpenpaiProfile, what: str, answer: Answer) -> RequestError:
     """Return the error for an answer with a status other than success; `what` was to be done."""
     document = _document(answer.body)
     code, said = string(document, "code"), server_text(string(document, "message"), 16 * MOST_SAID)
-    return ApiError(
+    return RequestError(
         f"{profile.name}: {_explained(profile, what, answer, code, said)}",
         status=answer.status,
-        code=code if code.isidentifier() else "",
+        reason=code if code.isidentifier() else "",
         may_pass=answer.may_pass,
         pause=answer.pause if answer.may_pass else 0,
     )
 
 
-def unreachable(profile: OpenpaiProfile, why: str, *, sent: bool, may_pass: bool) -> ApiError:
+def unreachable(profile: OpenpaiProfile, why: str, *, sent: bool, may_pass: bool) -> RequestError:
     """Return the error for a request without an answer."""
     hint = ""
     if "certificate" in why:
         hint = "; name the certificates of its authority as caFile in the profile"
-    return ApiError(
+    return RequestError(
         f"{profile.name}: {profile.url} cannot be reached: {why}{hint}", sent=sent, may_pass=may_pass
     )
 
 
-def not_openpai(profile: OpenpaiProfile) -> ApiError:
+def not_openpai(profile: OpenpaiProfile) -> RequestError:
     """Return the error for an answer that is none of OpenPAI's."""
-    return ApiError(
+    return RequestError(
         f"{profile.name}: {profile.url} does not answer as OpenPAI does;"
         " check the url in the profile, and the proxy"
     )

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from pai_network.fields import mapping, mappings, string
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
@@ -26,6 +25,7 @@ from pai_runtime.engine import (
     ClusterError,
     LogReader,
     Progress,
+    RequestError,
     Run,
     RunReader,
     RunTask,
@@ -64,7 +64,7 @@ class OpenpaiRunReader(RunReader):
         """Return the run as the cluster has shown it last."""
         try:
             return self._look().run
-        except ApiError as error:
+        except RequestError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return Unreadable("there is no such job", is_missing=True)
@@ -207,7 +207,7 @@ class OpenpaiRunReader(RunReader):
         try:
             path = job_path(*self._names, "events")
             found = self._api.once(path, what=f"read the events of {self.named}", type="Warning")
-        except ApiError:
+        except RequestError:
             return False
         written = self._config.roles()
         reasons: dict[str, str] = {}
@@ -224,5 +224,5 @@ class _NoName(ClusterError):
 
 
 def stop_job(api: Api, user: str, name: str) -> None:
-    """Tell the cluster to stop a job. Raises `ApiError`."""
+    """Tell the cluster to stop a job. Raises `RequestError`."""
     api.put(job_path(user, name, "executionType"), {"value": "STOP"}, what=f"stop {name}")
