@@ -226,7 +226,7 @@ class Job:
         attempt.process = subprocess.Popen(
             ["/bin/bash", "-euo", "pipefail", "-c", script],
             cwd=work,
-            env=self._environment(task),
+            env={**self._environment(task), "TMPDIR": str(work)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,6 +9,7 @@ from pai_openpai.client.engine import NewOpenpaiRun, OpenpaiCluster
 from pai_openpai.client.reader import OpenpaiRunReader
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
@@ -32,9 +33,12 @@ def profile_of(url: str, **more: Any) -> Profile:
 class Planned:
     """A job that is to be submitted."""
 
-    def __init__(self, cluster: OpenpaiCluster, given: Mapping[str, Any] | Path) -> None:
+    def __init__(
+        self, cluster: OpenpaiCluster, given: Mapping[str, Any] | Path, code: Path | None = None
+    ) -> None:
         self.problems = Problems()
-        self.new: NewOpenpaiRun = cluster.new_run(RunRequest("ada"))
+        request = RunRequest("ada", code=Code(code) if code else None)
+        self.new: NewOpenpaiRun = cluster.new_run(request)
         host, path = Host(NO_POLICY), given if isinstance(given, Path) else None
         source = path or parse_document(json.dumps(given), "job.yaml")
         files = JobFiles(source, open_definitions=JobDefinitions(host, path))
@@ -61,8 +65,8 @@ class Lab:
     def opened(self) -> OpenpaiCluster:
         return OpenpaiCluster(self.profile)
 
-    def planned(self, given: Mapping[str, Any] | Path) -> Planned:
-        return Planned(self.opened(), given)
+    def planned(self, given: Mapping[str, Any] | Path, code: Path | None = None) -> Planned:
+        return Planned(self.opened(), given, code)
 
     def submit(self, document: Mapping[str, Any]) -> OpenpaiRunReader:
         return self.planned(document).submit()

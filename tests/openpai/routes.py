@@ -114,9 +114,19 @@ def _login(call: Call) -> Reply:
 
 
 def _logout(call: Call) -> Reply:
-    call.token()
+    if call.cluster.oidc:
+        raise Refused(404, "NoApiError", "API /api/v2/authn/basic/logout is not found.")
+    call.token(by_login=True)
     call.cluster.tokens.pop(call.credential())
     return 200, {"message": "Logout successfully"}
+
+
+def _revoke(call: Call, token: str) -> Reply:
+    user = call.token(by_login=True).user
+    if token in call.cluster.tokens and call.cluster.tokens[token].user != user:
+        raise Refused(403, "ForbiddenUserError", f"User {user} is not allowed to do this operation.")
+    call.cluster.tokens.pop(token, None)
+    return 200, {"message": "revoke successfully"}
 
 
 def _application_token(call: Call) -> Reply:
@@ -335,6 +345,7 @@ _ROUTES: Mapping[str, Callable[..., Reply]] = {
     "GET /api/v2/tokens?": _tokens,
     "POST /api/v2/tokens?/application": _application_token,
     "GET /api/v2/tokens?/check": _token_check,
+    "DELETE /api/v2/tokens?/([^/]+)": _revoke,
     "GET /api/v2/users/([^/]+)": _user,
     "GET /api/v2/virtual-clusters": _virtual_clusters,
     "GET /api/v2/virtual-clusters/([^/]+)": _virtual_cluster,

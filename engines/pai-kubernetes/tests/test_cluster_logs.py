@@ -10,6 +10,7 @@ import pytest
 from pai_kubernetes.api.pod_logs import MOST_BUFFERED
 from pai_kubernetes.run import logs
 from pai_kubernetes.run.reader import Reader
+from pai_runtime.runs import logs_at_once
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.following import follow
@@ -313,7 +314,7 @@ def _read_if_possible(log: LogReader) -> bytes:
 def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    monkeypatch.setattr(logs_at_once, "MOST_AT_ONCE", 2)
     monkeypatch.setattr("pai_runtime.terminal.following._REST_OF_RUN", 0.0)  # they do not end
     cluster = PlayedCluster(server, {"worker": 4})
     for index in range(4):

@@ -11,26 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from pai_kubernetes.manifests import run_objects
+from pai_kubernetes.manifests.run_objects import CONFIG_MAPS, code_parts
 from pai_kubernetes.profile import MountedStorage, Storage
 from pai_kubernetes.run.reader import Reader
 from pai_pod import code
-from pai_pod import code_archive as archiving
-from pai_pod.code import (
-    ARCHIVE,
-    MOST_BYTES,
-    MOST_PART,
-    MOST_PARTS,
-    STORED,
-    STORED_IN,
-    code_digest,
-    given_code,
-    stored_name,
-    unpack_code,
-)
-from pai_pod.code_archive import PackedCode, pack_code, release_code
+from pai_pod.code import MOST_PART, MOST_PARTS, STORED, given_code, unpack_code
 from pai_pod.errors import InitFailed
+from pai_runtime.engines import packed_code
 from pai_runtime.engines.code import Code
+from pai_runtime.engines.packed_code import STORAGE, Carrier, PackedCode, pack_code, release_code
 from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.code_archive import ARCHIVE, MOST_BYTES, STORED_IN, code_digest, stored_name
 from pai_runtime.task.folder import Folder
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
@@ -288,7 +280,7 @@ def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
     (source / ("long" * 40)).write_text("name")
     (source / "latest").symlink_to("pack/train.py")
     archive = tmp_path / "code.tar.gz"
-    archive.write_bytes(b"".join(pack_code(Code(source)).parts))
+    archive.write_bytes(pack_code(Code(source), STORAGE).archive)
     target = unpack(archive, tmp_path / "target")
     for path in source.rglob("*"):
         other = target / path.relative_to(source)
@@ -301,13 +293,13 @@ def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
 def test_more_files_than_init_unpacks_are_refused_when_they_are_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(packed_code, "MOST_ENTRIES", 3)
     for number in range(3):
         (tmp_path / str(number)).touch()
-    pack_code(Code(tmp_path))
+    pack_code(Code(tmp_path), CONFIG_MAPS)
     (tmp_path / "more").touch()
     with pytest.raises(CannotRun, match="more than 3 files"):
-        pack_code(Code(tmp_path))
+        pack_code(Code(tmp_path), CONFIG_MAPS)
 
 
 def mounted(folder: Path, parts: Sequence[bytes]) -> Path:
@@ -322,8 +314,8 @@ def packed_model(folder: Path) -> PackedCode:
     """Code that comes in three parts, with a file that does not pack well."""
     (folder / "source").mkdir()
     (folder / "source" / "model.bin").write_bytes(os.urandom(MOST_PART * 5 // 2))
-    packed = pack_code(Code(folder / "source"))
-    assert [len(part) for part in packed.parts[:-1]] == [MOST_PART, MOST_PART]
+    packed = pack_code(Code(folder / "source"), CONFIG_MAPS)
+    assert [len(part) for part in code_parts(packed)[:-1]] == [MOST_PART, MOST_PART]
     return packed
 
 
@@ -331,7 +323,7 @@ def test_the_parts_of_large_code_are_unpacked_as_one(tmp_path: Path) -> None:
     packed = packed_model(tmp_path)
     volume = tmp_path / "volume"
     volume.mkdir()
-    assert given_code(mounted(tmp_path, packed.parts), packed.digest, volume) == volume / "code"
+    assert given_code(mounted(tmp_path, code_parts(packed)), packed.digest, volume) == volume / "code"
     unpacked = (volume / "code" / "model.bin").read_bytes()
     assert unpacked == (tmp_path / "source" / "model.bin").read_bytes()
 
@@ -357,7 +349,7 @@ def test_parts_that_are_not_those_of_the_run_are_not_unpacked(
     volume = tmp_path / "volume"
     volume.mkdir()
     with pytest.raises(InitFailed) as failed:
-        given_code(mounted(tmp_path, change[1](packed.parts)), packed.digest, volume)
+        given_code(mounted(tmp_path, change[1](code_parts(packed))), packed.digest, volume)
     assert failed.value.code == 1
     assert packed.digest in failed.value.lines[0]
     assert list(volume.iterdir()) == []
@@ -382,12 +374,12 @@ def test_no_more_is_read_than_parts_can_be(tmp_path: Path) -> None:
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackedCode:
     """Code on a storage, since it is too large for ConfigMaps."""
-    monkeypatch.setattr(archiving, "MOST_PARTS", 1)
+    monkeypatch.setattr(run_objects, "CONFIG_MAPS", Carrier("", MOST_PART))
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "model.bin").write_bytes(os.urandom(MOST_PART * 3 // 2))
     (tmp_path / "storage").mkdir()
-    packed = pack_code(Code(tmp_path / "source"), has_storage=True)
-    assert (packed.is_stored, packed.parts) == (True, [])
+    packed = pack_code(Code(tmp_path / "source"), STORAGE)
+    assert code_parts(packed) == []
     packed.store(str(tmp_path / "storage"), "team.first")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / STORED).symlink_to(tmp_path / "storage" / STORED_IN)
@@ -493,6 +485,6 @@ def test_code_on_a_storage_that_is_not_that_of_the_run_is_not_unpacked(
 
 def test_code_that_config_maps_can_carry_is_not_stored(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
-    packed = pack_code(Code(tmp_path), has_storage=True)
-    assert not packed.is_stored
-    assert packed == pack_code(Code(tmp_path))
+    packed = pack_code(Code(tmp_path), STORAGE)
+    assert code_parts(packed) == [packed.archive]
+    assert packed == pack_code(Code(tmp_path), CONFIG_MAPS)

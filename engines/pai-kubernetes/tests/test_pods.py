@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from pai_kubernetes.manifests import run_objects
 from pai_kubernetes.profile import MountedStorage, SkuType, Storage, VirtualCluster
-from pai_pod import code_archive
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
+from pai_runtime.engines.packed_code import Carrier
 from pai_runtime.plan.mounts import conflict
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.plan import Mount
@@ -334,7 +335,7 @@ def test_a_storage_that_the_profile_lacks_is_refused_unless_its_use_allows_that(
 def test_only_init_has_the_storage_for_large_code_and_only_to_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_archive, "MOST_PARTS", 0)
+    monkeypatch.setattr(run_objects, "CONFIG_MAPS", Carrier("", 0))
     (tmp_path / "code").mkdir()
     storage = Storage("results", claim="results", sub_path="runs/")
     profile = replace(PROFILE, code=MountedStorage(storage, "/mnt/results"))

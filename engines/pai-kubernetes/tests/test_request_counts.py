@@ -6,8 +6,8 @@ from functools import partialmethod
 import pytest
 
 from pai_kubernetes.api.client import Api
-from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.reader import Reader
+from pai_runtime.runs.logs_at_once import MOST_AT_ONCE
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.following import follow
 from tests.kubernetes.api_server import ApiServer
@@ -37,7 +37,7 @@ def test_following_any_number_of_tasks_takes_a_constant_number_of_requests(serve
         if len(view.shown) == 1:
             for task in run.tasks:
                 reader.log(task, "user").read(100)
-            server.wait_for(lambda: server.counts["get", "/api/v1/pods/log"] == MOST_FOLLOWED)
+            server.wait_for(lambda: server.counts["get", "/api/v1/pods/log"] == MOST_AT_ONCE)
             for index in range(_TASKS):
                 cluster.pod(index=index, status=terminated(0))
             for pod in pods:
@@ -50,7 +50,7 @@ def test_following_any_number_of_tasks_takes_a_constant_number_of_requests(serve
     assert (status, len(run.tasks)) == (0, _TASKS)
     counts = {(verb, kind.rpartition("/")[2]): count for (verb, kind), count in server.counts.items()}
     # More than those that are followed at a time, where some have ended before the run has.
-    assert MOST_FOLLOWED <= counts.pop(("get", "log")) <= _TASKS
+    assert MOST_AT_ONCE <= counts.pop(("get", "log")) <= _TASKS
     assert counts[("list", "pods")] == 2 * _PAGES
     assert all(count == 1 for key, count in counts.items() if key != ("list", "pods"))
     assert sum(counts.values()) == 2 * _PAGES + 6

@@ -99,6 +99,18 @@ def test_a_storage_has_to_be_one_of_the_users(openpai: Lab) -> None:
     assert found(openpai, job(extras=extras)) == [("unknown-storage", "extras.storages[1].name", "error")]
 
 
+def test_a_storage_is_told_though_another_use_of_it_ignores_that_it_is_missing(openpai: Lab) -> None:
+    plugins = [
+        {"plugin": "pvc_storage", "parameters": {"name": "private", "mountPath": f"/{policy}"}, **policy_of}
+        for policy, policy_of in (("ignore", {"failurePolicy": "ignore"}), ("fail", {}))
+    ]
+    own = Lab(openpai.server, runtime="pai-runtime")
+    field = "extras.com.microsoft.pai.runtimeplugin"
+    expected = [("unknown-storage", f"{field}[1].parameters.name", "error")]
+    for uses, told in ((plugins[:1], []), (plugins, expected)):
+        assert found(own, job(extras={"com.microsoft.pai.runtimeplugin": uses})) == told
+
+
 def test_a_cluster_that_is_too_old_is_refused(openpai: Lab) -> None:
     for version in ("v1.3.0", "0.14"):
         openpai.server.arm(Fault(200, json.dumps({"version": version}).encode()), path="/info")

@@ -21,6 +21,7 @@ from pai_openpai.client.loopback import Loopback
 from pai_runtime.plugin import UserError
 from pai_runtime.runs.errors import ClusterError
 from tests.openpai.lab import Lab
+from tests.openpai.rest_server import Fault
 from tests.small_cluster import write_profiles
 from tests.support import job
 
@@ -92,6 +93,21 @@ def test_a_password_is_not_kept_and_its_login_ends(
     assert openpai.ended(openpai.submit(job())).outcome == "succeeded"
 
 
+def test_a_login_ends_though_it_brings_no_application_token_and_is_said_not_to_end(
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    typed(monkeypatch)
+    before = set(openpai.server.cluster.tokens)
+    openpai.server.arm(Fault(500, b""), path="/tokens/application")
+    with pytest.raises(ClusterError):
+        log_in()
+    assert set(openpai.server.cluster.tokens) == before
+    openpai.server.arm(Fault(500, b""), path="/logout")
+    kept = log_in()
+    (left,) = set(openpai.server.cluster.tokens) - before - {kept["token"]}
+    assert [line for line in said.lines if line.startswith("note: ") and left not in line]
+
+
 @pytest.mark.parametrize("password", ["wrong-password", "short"])
 def test_a_wrong_password_is_said_to_be(
     log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, password: str
@@ -120,6 +136,7 @@ def test_a_login_in_a_browser_comes_back_to_this_machine(
     openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:
     openpai.server.cluster.oidc = "alice"
+    before = set(openpai.server.cluster.tokens)
     pages: list[bytes] = []
 
     def browse(url: str) -> None:
@@ -137,6 +154,7 @@ def test_a_login_in_a_browser_comes_back_to_this_machine(
     kept = log_in()
     for each in browsers:
         each.join()
+    assert set(openpai.server.cluster.tokens) - before == {kept["token"]}
     assert openpai.server.cluster.tokens[kept["token"]].application
     assert kept["user"] == "alice"
     assert b"closed" in pages[0]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.job_view import Config, job_view, listed_run
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.token import Token, refused
 from pai_openpai.client.variables import known_variables
+from pai_runtime.runs.errors import RequestError
 from pai_runtime.runs.state import Run
 from tests.openpai.lab import Lab, run_of
 from tests.openpai.rest_server import Fault
@@ -78,7 +78,7 @@ def test_a_reply_that_is_none_of_openpais_is_no_fault_of_the_engine(openpai: Lab
     run_of(reader)
     openpai.server.arm(Fault(200, body), path=f"~{reader.named}", times=2)
     other = openpai.opened().open_run(reader.named)
-    with contextlib.suppress(ApiError):
+    with contextlib.suppress(RequestError):
         assert _is_sound(run_of(other))
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from pai_openpai.client import api, log_files, polled
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.reader import OpenpaiRunReader
-from pai_runtime.runs.errors import CannotEnter, CannotRemove
-from pai_runtime.runs.state import Unreadable
+from pai_runtime.runs.errors import CannotEnter, CannotRemove, RequestError
+from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.exit_record import termination_message
+from pai_runtime.terminal.words import task_counts
 from tests.openpai.jobs import Job, JobAttempt, Task, TaskAttempt, now
 from tests.openpai.lab import Lab, once, run_of
 from tests.openpai.log_manager import rotate
@@ -46,11 +46,13 @@ def test_a_waiting_task_tells_why_by_its_last_warning(openpai: Lab) -> None:
 
 
 def test_runs_are_listed_by_their_job_with_their_outcome(openpai: Lab) -> None:
-    reader = openpai.submit(job(name="a_job", worker={"commands": ["exit 3"]}))
+    reader = openpai.submit(job(name="a_job", worker={"instances": 2, "commands": ["exit 3"]}))
     openpai.ended(reader)
     cluster = openpai.opened()
     ((listed, run),) = cluster.runs()
-    assert (listed.named, run.job, run.outcome) == (reader.named, "a_job", "failed")  # type: ignore[union-attr] # it is readable
+    assert isinstance(run, Run)
+    assert (listed.named, run.job, run.outcome) == (reader.named, "a_job", "failed")
+    assert task_counts(run) == "2 tasks"
     assert cluster.find_run("latest", "somebody").named == reader.named
     asked = len(openpai.server.requests)
     cluster.runs()
@@ -207,7 +209,7 @@ class Away(api.Api):
 
     def changed(self, path: str, known: api.Known, *, what: str, **query: str | int) -> api.Known | None:
         del path, known, query
-        raise ApiError(what, may_pass=True)
+        raise RequestError(what, may_pass=True)
 
 
 def test_a_server_may_be_away_for_days(quick_openpai: None) -> None:

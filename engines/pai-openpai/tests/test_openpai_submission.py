@@ -10,9 +10,8 @@ import pytest
 
 from pai_openpai.client import submission
 from pai_openpai.client.api import Api
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.submission import submit
-from pai_runtime.runs.errors import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft, RequestError
 from tests.certificates import authority, server_certificate
 from tests.openpai.lab import Lab, run_of
 from tests.openpai.rest_server import Fault, OpenpaiServer
@@ -99,7 +98,7 @@ def test_a_job_that_is_stored_after_an_error_is_found(
     def stored_after_an_error(api: Api, text: str) -> None:
         original(api, text)
         openpai.server.arm(Fault(404, b"{}"), "GET", "/config")
-        raise ApiError("failed", status=status)
+        raise RequestError("failed", status=status)
 
     monkeypatch.setattr(Api, "submit", stored_after_an_error)
     assert openpai.submit(job()).named

@@ -130,7 +130,6 @@ def test_what_openpai_takes_for_something_else_is_said(
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"extras": {"code": "."}}, (_ERROR, "code-not-taken", "extras.code")),
         (
             {"worker": {"commands": ["echo <%= x %>"]}},
             (_ERROR, "changed-by-openpai", "taskRoles.worker.commands[0]"),

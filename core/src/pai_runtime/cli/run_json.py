@@ -28,6 +28,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,
+        "taskCount": run.listed_tasks or len(run.tasks),
         "taskStates": Counter(run.state_of(task) for task in run.tasks),
         "failedCallbacks": sum(task.failed_callbacks for task in run.tasks),
         "set": settings(reader.provenance(whole=False)),

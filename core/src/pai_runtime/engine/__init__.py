@@ -22,9 +22,9 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
         return Farm()
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
-made of the answers. Not every engine needs ``documents``, ``jobs``, ``keeping``, ``records`` and ``messages``
-beside this. The HTTP client for those that ask a server is the distribution pai-network, and pai-conformance
-has the tests that each engine passes.
+made of the answers. Not every engine needs ``code``, ``documents``, ``jobs``, ``keeping``, ``records`` and
+``messages`` beside this. The HTTP client for those that ask a server is the distribution pai-network, and
+pai-conformance has the tests that each engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
@@ -34,7 +34,15 @@ from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunR
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement
-from pai_runtime.runs.errors import CannotCopy, CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
+from pai_runtime.runs.errors import (
+    CannotCopy,
+    CannotEnter,
+    CannotRemove,
+    CannotRun,
+    ClusterError,
+    MayBeLeft,
+    RequestError,
+)
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -63,6 +71,7 @@ __all__ = [
     "Profile",
     "Progress",
     "Rendered",
+    "RequestError",
     "Run",
     "RunReader",
     "RunRequest",

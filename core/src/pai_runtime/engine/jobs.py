@@ -1,6 +1,5 @@
-"""More of a job: what may be kept of it with a run, its secrets, images, ports, code, uses, mounts, names."""
+"""More of a job: what may be kept of it with a run, its secrets, images, ports, uses, mounts, names."""
 
-from pai_runtime.engines.code import CodeEntry
 from pai_runtime.job.images import JobImage, JobImages
 from pai_runtime.job.ports import unnamed_port
 from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
@@ -14,7 +13,6 @@ from pai_runtime.task.plan import UseRecord
 
 __all__ = [
     "VOLUME",
-    "CodeEntry",
     "JobFile",
     "JobImage",
     "JobImages",

@@ -34,3 +34,30 @@ class CannotRemove(Exception):
 
 class ClusterError(Exception):
     """The exception for a cluster that cannot be reached or refuses; the text says why and what to do."""
+
+
+class RequestError(ClusterError):
+    """The exception for a request that a server refused, or that could not be made; the text is for people.
+
+    `status` is the HTTP status, 0 without an answer; `reason` is the server's word for the refusal, such as
+    ``NoJobError``, if any. Unless it was `sent`, the request had no effect: there was no login, or no
+    connection. `may_pass` means that a retry may succeed; `pause` is how many seconds the server asks to wait
+    before it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        sent: bool = True,
+        may_pass: bool = False,
+        pause: float = 0,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.sent = sent
+        self.may_pass = may_pass
+        self.pause = pause

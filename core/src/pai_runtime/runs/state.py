@@ -74,7 +74,8 @@ class Run:
 
     `file` is the job file, `retries` how often the whole job was restarted. Not in the file are: `stopping`,
     it was told to end and has not yet; `queued`, a cluster makes it wait, or has put it back; `lost`, its
-    engine is gone; `user`, who submitted it to a cluster; `note`, what the cluster says of its failure.
+    engine is gone; `user`, who submitted it to a cluster; `note`, what the cluster says of its failure;
+    `listed_tasks`, how many tasks it has, in a list that does not say which.
     """
 
     job: str
@@ -91,6 +92,7 @@ class Run:
     lost: bool = False
     user: str = ""
     note: str = ""
+    listed_tasks: int = 0
 
     @property
     def state(self) -> RunState:

@@ -58,6 +58,8 @@ def counts(states: Iterable[str]) -> str:
 
 def task_counts(run: Run) -> str:
     """Count the tasks of a run by state, and the callbacks that failed after their commands."""
+    if run.listed_tasks:
+        return counted(run.listed_tasks, "task", "tasks")
     failed = sum(task.failed_callbacks for task in run.tasks)
     states = counts(run.state_of(task) for task in run.tasks)
     return f"{states}, {counted(failed, 'callback', 'callbacks')} failed" if failed else states

@@ -16,6 +16,7 @@ from pai_kubernetes.manifests.objects import RenderedRun, packed_code, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.manifests.provenance import provenance_text
+from pai_kubernetes.manifests.run_objects import CONFIG_MAPS
 from pai_kubernetes.manifests.text import manifest_text
 from pai_kubernetes.names import code_user, run_name
 from pai_kubernetes.profile import KubernetesProfile
@@ -23,7 +24,7 @@ from pai_kubernetes.reading import read_profile
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import Manifests, submit
-from pai_pod.engine import code_archive, peers_placement
+from pai_pod.engine import peers_placement
 from pai_runtime.engine import (
     CannotRun,
     Engine,
@@ -40,6 +41,7 @@ from pai_runtime.engine import (
     RunRequest,
     Unreadable,
 )
+from pai_runtime.engine.code import PackedCode
 from pai_runtime.engine.keeping import RunFolder
 from pai_runtime.engine.messages import size_text
 from pai_runtime.engine.records import TaskName
@@ -156,7 +158,7 @@ class NewKubernetesRun(NewRun):
         def rendered(suffix: str) -> Manifests:
             name = run_name(self._job.name, suffix)
             found = self._render(plans, secrets, name)
-            if self._code is not None and self._code.is_stored and self._profile.code:
+            if self._code and self._profile.code and not CONFIG_MAPS.can_carry(self._code):
                 self._code.store(self._profile.code.mounted_at, code_user(self._cluster.api.namespace, name))
                 stored.append(name)
             return Manifests(found.objects, found.secrets)
@@ -200,7 +202,7 @@ class NewKubernetesRun(NewRun):
         )
 
     @cached_property
-    def _code(self) -> code_archive.PackedCode | None:
+    def _code(self) -> PackedCode | None:
         """The code as it was when it was first packed. Raises `CannotRun`."""
         return packed_code(self._request, self._profile)
 

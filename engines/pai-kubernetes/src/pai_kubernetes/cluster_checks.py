@@ -9,7 +9,7 @@ from typing import Any, Final
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import mapping, name_of
+from pai_kubernetes.api.fields import name_of
 from pai_kubernetes.dry_run import dry_run, not_checked
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import RenderedRun
@@ -17,6 +17,7 @@ from pai_kubernetes.manifests.origins import POD_TEMPLATE
 from pai_kubernetes.node_capacity import Node, most, nodes_of, quantity, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
+from pai_network.fields import mapping
 from pai_runtime.engine import Job, Problem, Problems, TaskRole
 from pai_runtime.engine.messages import size_text
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pai_kubernetes.api.fields import mapping, name_of
+from pai_kubernetes.api.fields import name_of
+from pai_network.fields import mapping
 
 _UNITS: Final = {
     "": 1.0,

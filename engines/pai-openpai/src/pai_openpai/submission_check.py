@@ -11,9 +11,11 @@ from pai_runtime.engine import Job, Plan, Problems
 from pai_runtime.engine.messages import listed, near_miss
 from pai_runtime.engine.records import TaskName
 
-_SUFFIX: Final = "_00000000"
-_SUBMISSION: Final = "0" * 32
+SUFFIX: Final = "_00000000"
+SUBMISSION: Final = "0" * 32
 """As long as those of a run, so that the size is that of what is posted."""
+_CMD: Final = "cmd"
+"""The plugin whose commands are a user's own."""
 
 
 def check_submission(
@@ -31,9 +33,6 @@ def check_submission(
     of those that the runtime there has; None for the usual ones. `storages`: see `submitted_text`.
     """
     problems.add(*ignored_fields(job.value))
-    if job.code is not None:
-        message = "OpenPAI takes no files with a job; use the plugin git, an image, or a storage"
-        problems.add(job.code.problem("code-not-taken", message, at_key=True))
     if job.variables:
         message = "OpenPAI takes no variables with a job; use parameters, or export them in its commands"
         where = job.value.at(("extras", "environment"))
@@ -44,7 +43,25 @@ def check_submission(
     elif known is not None:
         _check_plugins(job, known, problems)
     with problems.caught():
-        submitted_text(job, plans, job.name + _SUFFIX, submission=_SUBMISSION, storages=storages)
+        submitted_text(job, plans, job.name + SUFFIX, submission=SUBMISSION, storages=storages)
+
+
+def check_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
+    """Report what people should know about the code of a job, which is on a storage, or in the job itself."""
+    where = job.code or job.value.at(("extras", "code"))
+    if not is_stored:
+        message = (
+            "all users of the cluster can read this code, as it is part of the submitted job; an operator can"
+            " name a storage for code in the profile"
+        )
+        problems.add(where.problem("code-shown", message, severity="warning"))
+    uses = (use for role in job.roles for use in job.uses[role].uses if _short(use.plugin) == _CMD)
+    if names := list(dict.fromkeys(f"'{use.name}'" for use in uses)):
+        message = (
+            f"is there when the commands of a task role begin, in their working directory; on OpenPAI, those"
+            f" of {listed(names)} have another one, and what runs before has no code"
+        )
+        problems.add(where.problem("code-in-commands-only", message, severity="warning"))
 
 
 def _short(plugin: str) -> str:

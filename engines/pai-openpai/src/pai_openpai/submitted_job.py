@@ -9,8 +9,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from pai_openpai.submitted_code import MOUNT, PARAMETERS, SubmittedCode
 from pai_runtime.engine import Job, Plan, Problems, TaskRole, Value
-from pai_runtime.engine.jobs import JobImages, show, use_location
+from pai_runtime.engine.jobs import JobImages, asked_mounts, show, use_location
 from pai_runtime.engine.records import TaskName
 from pai_runtime.plugin import Mount
 
@@ -37,13 +38,14 @@ def submitted_job(
     job: Job,
     plans: Mapping[TaskName, Plan],
     storages: Collection[str] | None,
+    code: SubmittedCode | None,
     problems: Problems,
 ) -> dict[str, Any]:
     """Return the document of a job without its secrets.
 
     What the server would change in it, or the pod read otherwise, is reported. See `submitted_text`.
     """
-    return _Submission(job, plans, storages, problems).document()
+    return _Submission(job, plans, storages, code, problems).document()
 
 
 class _Submission:
@@ -52,18 +54,24 @@ class _Submission:
         job: Job,
         plans: Mapping[TaskName, Plan],
         storages: Collection[str] | None,
+        code: SubmittedCode | None,
         problems: Problems,
     ) -> None:
         self._job = job
         self._plans = plans
         self._known_storages = storages
+        self._code = code
         self._problems = problems
         self._uses: dict[str, dict[str, Any]] = {}
         """The prerequisites that are uses of plugins, by name."""
 
     def document(self) -> dict[str, Any]:
         job = self._job
-        roles = {each.name: self._role(each) for each in job.roles.values()}
+        storages = self._storages()
+        code = ""
+        if self._code is not None:
+            code = self._code.commands(storages.get(self._code.storage, {}).get("mountPath", ""))
+        roles = {each.name: self._role(each, code) for each in job.roles.values()}
         document: dict[str, Any] = {"protocolVersion": 2, "name": job.name, "type": "job"}
         for key in ("version", "contributor", "description"):
             value = job.value.get(key)
@@ -75,10 +83,12 @@ class _Submission:
         cluster = job.value.get("defaults", "virtualCluster")
         if cluster and cluster.data:
             document["defaults"] = {"virtualCluster": job.virtual_cluster}
-        document["extras"] = self._extras()
+        document["extras"] = self._extras(list(storages.values()))
+        if parameters := self._code.parameters() if self._code is not None else {}:
+            document[PARAMETERS] = parameters
         return {**document, "taskRoles": roles}
 
-    def _role(self, role: TaskRole) -> dict[str, Any]:
+    def _role(self, role: TaskRole, code: str) -> dict[str, Any]:
         resources: dict[str, Any] = {"cpu": role.cpu, "memoryMB": role.memory_mb, "gpu": role.gpu}
         completion = {"minFailedInstances": role.min_failed, "minSucceededInstances": role.min_succeeded}
         options = role.value.get("extraContainerOptions")
@@ -90,7 +100,7 @@ class _Submission:
             "prerequisites": list(self._prerequisites(role)),
             "extraContainerOptions": _without_nulls(options.data) if options else {},
             "resourcePerInstance": {**resources, "ports": dict(role.ports)} if role.ports else resources,
-            "commands": [self._command(role)],
+            "commands": [code + self._command(role)],
         }
         return {key: value for key, value in made.items() if value or key == "dockerImage"}
 
@@ -167,7 +177,7 @@ class _Submission:
             )
             self._problems.add(image.at(("auth", "password")).problem("secrets-shown", message))
 
-    def _extras(self) -> dict[str, Any]:
+    def _extras(self, storages: list[dict[str, Any]]) -> dict[str, Any]:
         given = self._job.value.get("extras")
         written = given.data if given is not None and isinstance(given.data, dict) else {}
         extras = {key: each for key, each in written.items() if key not in _HERE_ONLY}
@@ -177,7 +187,7 @@ class _Submission:
             extras["onPreemption"] = preemption
         if plugins := self._plugins():
             extras[PLUGIN_LIST] = plugins
-        if storages := self._storages():
+        if storages:
             extras["storages"] = storages
         return {**extras, "submitFrom": "pai-runtime"}
 
@@ -204,24 +214,24 @@ class _Submission:
             made += [{**fields, "taskroles": roles} for fields, roles in alike]
         return made
 
-    def _storages(self) -> list[dict[str, Any]]:
-        """Return the storages of all plans: OpenPAI mounts them in the tasks of all roles."""
+    def _storages(self) -> dict[str, dict[str, Any]]:
+        """Return the storages of all plans, and that of the code: OpenPAI mounts them in all tasks."""
         made: dict[str, dict[str, Any]] = {}
-        for (role, _), plan in self._plans.items():
-            for planned in plan.mounts:
-                mount, use = planned.mount, plan.uses[planned.use]
-                is_known = self._known_storages is None or mount.source in self._known_storages
-                if mount.kind != "storage" or (use.failure_policy == "ignore" and not is_known):
-                    continue
-                storage = _storage(mount)
-                if made.setdefault(mount.source, storage) != storage:
-                    where = use_location(self._job, role, use, mount.source)
-                    message = (
-                        f"the storage '{mount.source}' is mounted in two ways, and OpenPAI mounts it once in"
-                        f" all tasks: use {made[mount.source]['mountPath']} for both"
-                    )
-                    self._problems.add(where.problem(_CODE, message, found=mount.path))
-        return list(made.values())
+        for role, mount, use in asked_mounts(self._plans):
+            is_known = self._known_storages is None or mount.source in self._known_storages
+            if mount.kind != "storage" or (use.failure_policy == "ignore" and not is_known):
+                continue
+            storage = _storage(mount)
+            if made.setdefault(mount.source, storage) != storage:
+                where = use_location(self._job, role, use, mount.source)
+                message = (
+                    f"the storage '{mount.source}' is mounted in two ways, and OpenPAI mounts it once in"
+                    f" all tasks: use {made[mount.source]['mountPath']} for both"
+                )
+                self._problems.add(where.problem(_CODE, message, found=mount.path))
+        if self._code is not None and (name := self._code.storage):
+            made.setdefault(name, {"name": name, "mountPath": MOUNT, "readOnly": True})
+        return made
 
     def _on_preemption(self, written: Any) -> dict[str, Any]:
         """Return ``onPreemption`` with its references resolved."""

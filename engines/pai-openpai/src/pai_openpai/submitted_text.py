@@ -13,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 from pai_openpai.job_check import MOST_BYTES
+from pai_openpai.submitted_code import PARAMETERS, SubmittedCode
 from pai_openpai.submitted_job import submitted_job
 from pai_runtime.engine import Job, Plan, Problems
 from pai_runtime.engine.jobs import secret_in, secret_texts
@@ -50,16 +51,17 @@ def submitted_text(
     virtual_cluster: str = "",
     submission: str = "",
     storages: Collection[str] | None = None,
+    code: SubmittedCode | None = None,
 ) -> SubmittedText:
     """Return the text of a job for a run of this name. Raises `InvalidInput` if the server would change it.
 
     Commands and parameters are those of the `plans`: only references to secrets are left in them. A job that
     names no virtual cluster is for `virtual_cluster`, if given. `submission` is written into ``extras``.
     `storages` are those that the user may mount, None if unknown: a missing one is left out if its use
-    ignores failures.
+    ignores failures. `code` is what every task starts with.
     """
     problems = Problems()
-    document = submitted_job(job, plans, storages, problems)
+    document = submitted_job(job, plans, storages, code, problems)
     document["name"] = name
     if virtual_cluster:
         document.setdefault("defaults", {"virtualCluster": virtual_cluster})
@@ -87,7 +89,7 @@ def _as_shown(text: str) -> str:
 
 def _check_secrets(job: Job, document: Mapping[str, Any], problems: Problems) -> None:
     """Report values of secrets outside their section."""
-    texts = list(_texts(document))
+    texts = [each for each in _texts(document) if each[0][0] != PARAMETERS]  # files are searched as they are
     if secret_in(job.secrets, "\0".join(text for _, text in texts)) is None:
         return
     for path, text in texts:

@@ -6,10 +6,8 @@ engine made it, and yet nothing in it is trusted: what it unpacks to is bounded,
 symbolic links only, each below its directory and made once, and none of the links is followed.
 """
 
-import errno
 import gzip
 import os
-import re
 import tarfile
 import tempfile
 import zlib
@@ -21,11 +19,18 @@ from typing import BinaryIO, Final
 from pai_pod.errors import InitFailed
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
+from pai_runtime.task.code_archive import (
+    ARCHIVE,
+    MOST_BYTES,
+    MOST_ENTRIES,
+    MOST_STORED,
+    NEW,
+    pieces,
+    stored_name,
+)
 from pai_runtime.task.folder import MOST_LEVELS, Folder
 from pai_runtime.task.regular_file import open_regular
 
-ARCHIVE: Final = "code.tar.gz"
-"""The name of each part of the archive, in the directory of its number."""
 DIGEST_VARIABLE: Final = "PAI_CODE_DIGEST"
 """The variable of the init container with the digest of the archive; unset if the job has no code."""
 CODE: Final = "code"
@@ -35,33 +40,17 @@ MOST_PART: Final = 1024 * 1024
 """Maximum bytes of a part, which are those of a ConfigMap."""
 MOST_PARTS: Final = 8
 """Maximum number of parts: as long as the run is there, so are they, in etcd and the API server's memory."""
-MOST_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of all files of an archive."""
 STORED: Final = "storage"
 """The directory, beside those of the parts, at which a pod has the archives on a storage."""
-STORED_IN: Final = "pai-code"
-"""The directory of the archives on a storage."""
-MOST_STORED: Final = 512 * 1024 * 1024
-"""Maximum bytes of an archive on a storage, and of all its files."""
-MOST_ENTRIES: Final = 50_000
-"""Maximum number of files, directories and links; empty ones take very little of an archive."""
 _MOST_AROUND: Final = 64 * 1024
 """Maximum bytes between the contents of two files: headers, long names, and read-ahead."""
 _LATEST: Final = 1 << 40
 """The latest time of a file, in seconds since 1970; no file system keeps later ones."""
 _PART: Final = 64 * 1024
-_DIGEST: Final = re.compile("sha256:([0-9a-f]{64})")
-NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""The flags that open a file that is made by that."""
 
 
 class _BadArchive(ValueError):
     """The exception for an invalid archive; the text says what is wrong."""
-
-
-def code_digest(archive: bytes) -> str:
-    """Return the digest by which a pod knows its archive."""
-    return f"sha256:{sha256(archive).hexdigest()}"
 
 
 def given_code(parts: Path, digest: str, volume: Path) -> Path | None:
@@ -91,12 +80,6 @@ def given_code(parts: Path, digest: str, volume: Path) -> Path | None:
     return volume / CODE
 
 
-def stored_name(digest: str) -> str:
-    """Return the name of an archive on a storage, by its digest; empty for what is no digest."""
-    match = _DIGEST.fullmatch(digest)
-    return f"{match[1]}.tar.gz" if match else ""
-
-
 def _joined(parts: Path) -> Iterator[bytes]:
     """Yield the archive up to the first missing part. Raises OSError."""
     for number in range(MOST_PARTS):
@@ -118,16 +101,6 @@ def _stored(storage: Path, digest: str) -> Iterator[bytes]:
                 return
             with os.fdopen(fd, "rb") as file:
                 yield from pieces(file, MOST_STORED)
-
-
-def pieces(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield an archive, or a part of one, piece by piece. Raises OSError, also beyond `most` bytes."""
-    size = 0
-    while data := file.read(_PART):
-        size += len(data)
-        if size > most:
-            raise OSError(errno.EFBIG, f"larger than {most} bytes", ARCHIVE)
-        yield data
 
 
 def unpack_code(archive: BinaryIO, to: Folder, most: int = MOST_BYTES) -> None:

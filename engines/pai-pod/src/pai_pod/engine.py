@@ -11,7 +11,7 @@ from pai_runtime.task import paths
 from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 
 if TYPE_CHECKING:
-    from pai_pod import code, code_archive, kept_output, told_variables
+    from pai_pod import code, kept_output, told_variables
     from pai_pod.bundle.errors import CannotBundle
     from pai_pod.bundle.kept import kept_bundle
     from pai_pod.entering import enter_argv
@@ -46,7 +46,6 @@ __all__ = [
     "Peers",
     "TaskImage",
     "code",
-    "code_archive",
     "enter_argv",
     "hand_over",
     "kept_bundle",
@@ -61,8 +60,8 @@ __all__ = [
     "with_given_peers",
 ]
 
-_MODULES: Final = ("code", "code_archive", "kept_output", "told_variables")
-"""Public modules: of the code of a job, its archive, its output on a storage, and what the sidecar prints."""
+_MODULES: Final = ("code", "kept_output", "told_variables")
+"""Public modules: of the code of a job, its output on a storage, and what the sidecar prints."""
 
 _PLACES: Final = {
     "BadReference": ("image_reference", "BadReference"),

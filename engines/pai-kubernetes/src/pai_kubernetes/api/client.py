@@ -21,10 +21,11 @@ from pai_kubernetes.api.messages import (
     warnings_of,
 )
 from pai_kubernetes.api.paths import target_of
-from pai_kubernetes.api.websocket import WebSocket, accepted, new_key, request_headers
 from pai_network.answer import Answer, NoAnswer
 from pai_network.client import HttpRequest, NotConnected, OpenAnswer, Upgraded
 from pai_network.deadline import Deadline
+from pai_network.fields import json_object
+from pai_network.websocket import WebSocket, accepted, new_key, request_headers
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.messages import hide_authorization
 from pai_runtime.plugin import backoff
@@ -284,11 +285,8 @@ def is_object(value: Any) -> bool:
 
 
 def _object(asked: Asked, answer: Answer) -> dict[str, Any]:
-    try:
-        document = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
+    document = json_object(answer.body)
+    if document is None:
         kind = answer.headers.get_content_type()
         raise not_json(asked, "it sends no object" if kind == "application/json" else f"it sends {kind}")
     return document

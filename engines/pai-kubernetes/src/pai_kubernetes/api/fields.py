@@ -1,10 +1,11 @@
 """Typed access to fields of objects whose content is untrusted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from pai_kubernetes.api import times
+from pai_network.fields import mapping, mappings, string
 from pai_runtime.engine.messages import cut, printable, server_text
 
 LONGEST: Final = 300
@@ -13,25 +14,6 @@ LONGEST: Final = 300
 _MOST_DIGITS = 9
 _TOO_LARGE = 2**63
 """The exclusive upper limit of numbers, as in the API."""
-_NOTHING: Final[Mapping[str, Any]] = {}
-
-
-def mapping(document: Any, *path: str) -> Mapping[str, Any]:
-    """Return the mapping at a path; empty if there is none."""
-    found = _at(document, path)
-    return found if isinstance(found, dict) else _NOTHING
-
-
-def mappings(document: Any, *path: str) -> list[Mapping[str, Any]]:
-    """Return the mappings in the list at a path; empty if there is no list."""
-    found = _at(document, path)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def string(document: Any, *path: str) -> str:
-    """Return the string at a path, unchanged; empty if there is none."""
-    found = _at(document, path)
-    return found if isinstance(found, str) else ""
 
 
 def words(document: Any, *path: str) -> str:
@@ -41,7 +23,7 @@ def words(document: Any, *path: str) -> str:
 
 def whole(document: Any, *path: str) -> int:
     """Return the number at a path, which labels have as text; 0 if it is missing, negative or too large."""
-    found = _at(document, path)
+    found = mapping(document, *path[:-1]).get(path[-1])
     if isinstance(found, str) and len(found) <= _MOST_DIGITS and found.isascii() and found.isdigit():
         return int(found)
     return found if type(found) is int and 0 < found < _TOO_LARGE else 0
@@ -55,7 +37,7 @@ def moment(document: Any, *path: str) -> float | None:
 def condition(document: Any, kind: str) -> Mapping[str, Any]:
     """Return a condition in the status of an object; empty if there is none."""
     found = (each for each in mappings(document, "status", "conditions") if each.get("type") == kind)
-    return next(found, _NOTHING)
+    return next(found, {})
 
 
 def holds(document: Any, kind: str) -> bool:
@@ -85,11 +67,3 @@ def shown(text: str) -> str:
 
 seconds = lru_cache(maxsize=8192)(times.seconds)
 """Parses a time (RFC 3339) into seconds since 1970, None if invalid; cached, as pods share few times."""
-
-
-def _at(document: Any, path: Iterable[str]) -> Any:
-    for key in path:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(key)
-    return document

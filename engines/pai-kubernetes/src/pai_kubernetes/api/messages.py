@@ -1,6 +1,5 @@
 """Explanations of error answers for people: who was refused what, and what to do."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final
 from pai_kubernetes.api.errors import ApiError, Cause
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
 from pai_network.answer import Answer
+from pai_network.fields import json_object
 from pai_runtime.engine.messages import printable, server_text
 
 _MOST_SAID: Final = 1000
@@ -42,14 +42,15 @@ def refusal(asked: Asked, answer: Answer) -> ApiError:
     """Return the error for an answer with a status other than 2xx."""
     status = _status_document(answer.body)
     said = _text(status.get("message"), _MOST_SAID)
-    return ApiError(
+    error = ApiError(
         f"{asked.label}: {_explained(asked, answer, status, said)}",
         status=answer.status,
         reason=_text(status.get("reason"), _MOST_OF_FIELD),
-        causes=_causes(status),
         may_pass=answer.may_pass,
         pause=answer.pause if answer.may_pass else 0,
     )
+    error.causes = tuple(_causes(status))
+    return error
 
 
 def event_error(asked: Asked, document: Any) -> ApiError:
@@ -139,11 +140,8 @@ def _says(said: str) -> str:
 
 def _status_document(body: bytes) -> dict[str, Any]:
     """Return the ``Status`` in a body; empty if it is not one."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) and document.get("kind") == "Status" else {}
+    document = json_object(body) or {}
+    return document if document.get("kind") == "Status" else {}
 
 
 def _causes(status: dict[str, Any]) -> list[Cause]:

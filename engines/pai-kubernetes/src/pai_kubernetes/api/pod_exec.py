@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import mappings, whole, words
+from pai_kubernetes.api.fields import whole, words
 from pai_kubernetes.api.paths import pod_exec
 from pai_network.answer import NoAnswer
+from pai_network.fields import json_object, mappings
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 """The first version by which the end of standard input can be told; of Kubernetes 1.30 and newer."""
@@ -70,11 +71,8 @@ class PodExec:
 
     def _status_in(self, data: bytes) -> int:
         """Return the exit status in the `Status` that ends a program. Raises `ApiError` for any other."""
-        try:
-            status = json.loads(data)
-        except (ValueError, RecursionError):
-            status = None
-        if isinstance(status, dict):
+        status = json_object(data)
+        if status is not None:
             if status.get("status") == "Success":
                 return 0
             code = _exit_code(status)

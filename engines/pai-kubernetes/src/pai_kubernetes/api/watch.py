@@ -1,6 +1,5 @@
 """Watches of a collection: all its objects as they are now, and each change as it comes."""
 
-import json
 import random
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import Any, Final
 from pai_kubernetes.api.client import MOST_ITEMS, Api, Stream, is_object
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.messages import event_error, too_many
+from pai_network.fields import json_object
 from pai_runtime.plugin import backoff
 
 SYNCED: Final = "SYNCED"
@@ -208,11 +208,8 @@ def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _event(line: bytes, api: Api, path: str) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        event = None
-    if not isinstance(event, dict):
+    event = json_object(line)
+    if event is None:
         raise _strange(api, path, "what is no event")
     return event
 

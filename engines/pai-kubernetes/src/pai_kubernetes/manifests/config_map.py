@@ -6,8 +6,9 @@ from typing import Any
 
 from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
-from pai_pod.engine import code, run_files
+from pai_pod.engine import run_files
 from pai_runtime.engine import CannotRun
+from pai_runtime.engine.code import ARCHIVE
 from pai_runtime.engine.jobs import secret_in
 
 
@@ -34,5 +35,5 @@ def code_config_maps(run: RunObjects) -> Iterator[dict[str, Any]]:
     No kubelet watches what is immutable.
     """
     for name, part in run.code_configs.items():
-        data = {code.ARCHIVE: b64encode(part).decode()}
+        data = {ARCHIVE: b64encode(part).decode()}
         yield run.object("v1", "ConfigMap", name, binaryData=data, immutable=True)

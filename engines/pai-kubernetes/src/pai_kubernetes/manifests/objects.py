@@ -13,14 +13,15 @@ from pai_kubernetes.manifests.peers import run_roles
 from pai_kubernetes.manifests.pod import pod_template
 from pai_kubernetes.manifests.policies import Policies
 from pai_kubernetes.manifests.provenance import provenance_text
-from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_kubernetes.manifests.run_objects import CONFIG_MAPS, RunObjects
 from pai_kubernetes.manifests.secret import job_secret, pull_secret
 from pai_kubernetes.manifests.sizes import check_sizes
 from pai_kubernetes.manifests.storages import storage_volumes
 from pai_kubernetes.names import LONGEST_RUN, is_run_name
 from pai_kubernetes.profile import KubernetesProfile
-from pai_pod.engine import code_archive, task_images
+from pai_pod.engine import task_images
 from pai_runtime.engine import CannotRun, Job, Plan, RunRequest
+from pai_runtime.engine.code import STORAGE, PackedCode, pack_code
 from pai_runtime.engine.jobs import job_config
 from pai_runtime.engine.records import TaskName
 
@@ -54,7 +55,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
     policies: Policies,
     run_secret: str,
     secrets: Mapping[str, str],
-    code: code_archive.PackedCode | None,
+    code: PackedCode | None,
 ) -> RenderedRun:
     """Return the objects of the run `name`.
 
@@ -94,11 +95,9 @@ def render(  # noqa: PLR0913 - all that a run is made of
     return RenderedRun(objects, own_secrets, origins, run.job_file.digest)
 
 
-def packed_code(request: RunRequest, profile: KubernetesProfile) -> code_archive.PackedCode | None:
+def packed_code(request: RunRequest, profile: KubernetesProfile) -> PackedCode | None:
     """Return the code of a run, packed as it comes to its pods; None without any. Raises `CannotRun`."""
-    return (
-        code_archive.pack_code(request.code, has_storage=profile.code is not None) if request.code else None
-    )
+    return pack_code(request.code, STORAGE if profile.code else CONFIG_MAPS) if request.code else None
 
 
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:

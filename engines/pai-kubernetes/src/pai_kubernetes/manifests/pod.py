@@ -21,6 +21,7 @@ from pai_pod.engine import (
     paths,
 )
 from pai_runtime.engine import Plan, TaskRole
+from pai_runtime.engine.code import STORED_IN
 from pai_runtime.engine.jobs import unnamed_port
 
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
@@ -130,7 +131,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         for number in range(len(run.code_configs))
     ]
     if run.code_storage:
-        sub_path = normpath(f"{run.code_storage.sub_path}/{code.STORED_IN}").lstrip("/")
+        sub_path = normpath(f"{run.code_storage.sub_path}/{STORED_IN}").lstrip("/")
         path = f"{paths.CODE}/{code.STORED}"
         code_parts.append({"name": _CODE, "mountPath": path, "subPath": sub_path, "readOnly": True})
     given = {

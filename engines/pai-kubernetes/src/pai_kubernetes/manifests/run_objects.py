@@ -2,14 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pai_kubernetes import labels
 from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile, Storage
-from pai_pod.engine import code_archive
+from pai_pod.engine import code
 from pai_runtime.engine import Job, RunRequest
+from pai_runtime.engine.code import Carrier, PackedCode
 from pai_runtime.engine.jobs import JobFile
+
+CONFIG_MAPS: Final = Carrier(
+    "the ConfigMaps that carry it where the engine profile names no storage for code",
+    code.MOST_PARTS * code.MOST_PART,
+)
+
+
+def code_parts(packed: PackedCode) -> list[bytes]:
+    """Return the parts in which code comes to a pod in ConfigMaps; none if it is too large for them."""
+    archive = packed.archive if CONFIG_MAPS.can_carry(packed) else b""
+    return [archive[start : start + code.MOST_PART] for start in range(0, len(archive), code.MOST_PART)]
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,7 @@ class RunObjects:
     profile: KubernetesProfile
     has_pull_secret: bool
     job_file: JobFile
-    code: code_archive.PackedCode | None
+    code: PackedCode | None
 
     @property
     def job_config(self) -> str:
@@ -33,13 +45,13 @@ class RunObjects:
     @property
     def code_configs(self) -> dict[str, bytes]:
         """The parts of the code by the names of their ConfigMaps; empty if there is no code."""
-        parts = self.code.parts if self.code else ()
+        parts = code_parts(self.code) if self.code else ()
         return {f"{self.name}-code-{number}": part for number, part in enumerate(parts)}
 
     @property
     def code_storage(self) -> Storage | None:
         """The storage from which the pods get the code; None if there is none, or it is in ConfigMaps."""
-        is_stored = self.code is not None and self.code.is_stored
+        is_stored = self.code is not None and not CONFIG_MAPS.can_carry(self.code)
         return self.profile.code.storage if is_stored and self.profile.code else None
 
     @property

@@ -4,7 +4,6 @@ The archive is written by what the task can change. Of its format, that is under
 writes, and read in bounded pieces.
 """
 
-import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -14,6 +13,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.fields import shown
 from pai_kubernetes.api.pod_exec import STDOUT, PodExec
 from pai_kubernetes.labels import APP
+from pai_network.fields import json_object
 from pai_pod.engine import paths
 from pai_runtime.engine import CannotCopy, ClusterError, TaskFile
 from pai_runtime.engine.records import progress_of
@@ -50,11 +50,8 @@ def container_services(api: Api, pod: str) -> Mapping[str, str]:
         output, text = _Output(program), b""
         while len(text) < _MOST_STATE and (data := output.read(_MOST_STATE)):
             text += data
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    progress = progress_of(state) if isinstance(state, dict) else None
+    state = json_object(text)
+    progress = progress_of(state) if state is not None else None
     return progress.addresses if progress is not None else {}
 
 

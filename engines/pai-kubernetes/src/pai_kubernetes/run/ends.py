@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pai_kubernetes.api.fields import condition, holds, mapping, mappings, moment, string, whole, words
+from pai_kubernetes.api.fields import condition, holds, moment, whole, words
 from pai_kubernetes.labels import APP, INIT
 from pai_kubernetes.run.pods import container_status
+from pai_network.fields import mapping, mappings, string
 from pai_runtime.engine.records import read_termination_message
 
 _DISRUPTIONS: Final = {

@@ -10,8 +10,8 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import shown
 from pai_kubernetes.api.paths import pod_port_forward
-from pai_kubernetes.api.websocket import WebSocket
 from pai_network.answer import NoAnswer
+from pai_network.websocket import WebSocket
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 MOST_CONNECTIONS: Final = 64

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pai_kubernetes.api.fields import condition, label, string
+from pai_kubernetes.api.fields import condition, label
 from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.roles import MOST_TASKS
+from pai_network.fields import string
 
 _POD: Final = re.compile(r" pod \S+-([0-9]{1,6})-[a-z0-9]{5} ", re.IGNORECASE)
 """The index of a pod in messages such as ``Container app for pod team-a/demo-worker-0-1-x7k2p failed …``."""

@@ -10,12 +10,11 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import read_log
 from pai_kubernetes.labels import INIT, RUNTIME_LOG
-from pai_kubernetes.run.logs import MOST_FOLLOWED
 from pai_kubernetes.run.pods import TaskPod, has_started
 from pai_pod.engine import told_variables
 from pai_runtime.engine import Run, RunTask
 from pai_runtime.engine.keeping import Kept, Seen
-from pai_runtime.engine.records import LogName
+from pai_runtime.engine.records import MOST_AT_ONCE, LogName
 
 _LINES: Final = 10_000
 _MOST_BYTES: Final = 4 << 20
@@ -61,7 +60,7 @@ class Keeper:
             if pod is not None and task.over and pod.uid not in self._asked:
                 self._asked.add(pod.uid)
                 self._keep_record(task)
-                if not pod.is_gone and len(self._asked) <= MOST_FOLLOWED:
+                if not pod.is_gone and len(self._asked) <= MOST_AT_ONCE:
                     self._ended.put((task, pod))
 
     def end(self, run: Run, uid: str) -> None:

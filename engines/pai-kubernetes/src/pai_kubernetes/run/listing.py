@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pai_kubernetes.api.fields import label, mapping, whole
+from pai_kubernetes.api.fields import label, whole
 from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.retrying import role_is_over
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
+from pai_network.fields import mapping
 from pai_runtime.engine import Run, RunTask
 from pai_runtime.engine.records import TaskStatus
 

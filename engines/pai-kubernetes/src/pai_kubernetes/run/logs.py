@@ -13,10 +13,8 @@ from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_pod.engine import told_variables
 from pai_runtime.engine import RunTask
-from pai_runtime.engine.records import LogName, Piece
+from pai_runtime.engine.records import LogName, LogsAtOnce, Piece
 
-MOST_FOLLOWED: Final = 50
-"""Maximum number of concurrent streams, each a connection and a thread."""
 MOST_TAILS: Final = 20
 """Maximum number of requests for the ends of logs that are not followed, per reader."""
 _CONTAINERS: Final = {"user": (APP,), "runtime": (INIT, RUNTIME_LOG)}
@@ -37,8 +35,7 @@ class Logs:
         self.is_live = False
         self.on_read: Callable[[TaskPod, LogName, bytes], None] = lambda _pod, _log, _data: None
         self._pods = pods
-        self._followed: set[TaskLog] = set()
-        self._left_out: set[str] = set()
+        self.at_once = LogsAtOnce[TaskLog]()
         self._tails = 0
         self._ends: dict[tuple[str, LogName], bytes] = {}
 
@@ -48,40 +45,17 @@ class Logs:
 
     def close(self) -> None:
         """Close all logs that are followed."""
-        for log in list(self._followed):
+        for log in list(self.at_once.logs):
             log.close()
-
-    def left_out(self) -> int:
-        """Return how many tasks have logs that are not followed because of the limit."""
-        return len(self._left_out)
 
     def is_more_to_come(self) -> bool:
         """Return whether a followed log has not ended, and is readable."""
-        return any(not (log.is_at_end() or log.is_in_trouble()) for log in self._followed)
+        return any(not (log.is_at_end() or log.is_in_trouble()) for log in self.at_once.logs)
 
     def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
         """Return the pods of a task, or of one attempt of it, oldest first."""
         found = self._pods().get(task, ())
         return [pod for pod in found if attempt in (None, pod.attempt) and not pod.is_gone]
-
-    def may_follow(self, log: "TaskLog") -> bool:
-        """Return whether one more log may be read now.
-
-        Raises OSError if nobody would learn that it may not.
-        """
-        if len(self._followed) < MOST_FOLLOWED or log in self._followed:
-            self._left_out.discard(log.name)
-            self._followed.add(log)
-            return True
-        if not self.is_live:
-            many = f"more than {MOST_FOLLOWED} logs are not read at once; name one task"
-            raise OSError(errno.EMFILE, many, log.name)
-        self._left_out.add(log.name)
-        return False
-
-    def has_ended(self, log: "TaskLog") -> None:
-        """Stop following a log."""
-        self._followed.discard(log)
 
     def tail(self, task: str, log: LogName, most: int) -> bytes:
         """Return the end of a log: of what was read of it, or requested, a limited number of times."""
@@ -191,7 +165,7 @@ class TaskLog:
 
     def close(self) -> None:
         """Close the log."""
-        self._logs.has_ended(self)
+        self._logs.at_once.logs.discard(self)
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -244,12 +218,12 @@ class TaskLog:
         if self._stream is not None:
             self._stream.close()
         self._stream = None
-        self._logs.has_ended(self)
+        self._logs.at_once.logs.discard(self)
 
     def _open_next(self) -> bool:
         """Open the next container's log, if started and within the limit; return whether it was opened."""
         found = self._next()
-        if found is None or not self._logs.may_follow(self):
+        if found is None or not self._logs.at_once.may_read(self, is_told=self._logs.is_live):
             return False
         self._pod, container = found
         self._left.popleft()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_kubernetes.api.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
+from pai_kubernetes.api.fields import annotation, label, moment, name_of, whole
 from pai_kubernetes.labels import (
     APP,
     COMPLETION_INDEX,
@@ -15,6 +15,7 @@ from pai_kubernetes.labels import (
     RESTART_ATTEMPT,
 )
 from pai_kubernetes.run.roles import Role
+from pai_network.fields import mapping, mappings, string
 from pai_runtime.engine.records import TaskName
 
 

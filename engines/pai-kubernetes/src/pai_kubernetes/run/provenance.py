@@ -1,24 +1,18 @@
 """What produced a run, from its JobSet, its ConfigMap and its pods, which others may have changed."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.api.fields import annotation, mappings, words
+from pai_kubernetes.api.fields import annotation, words
 from pai_kubernetes.labels import APP, INIT, MOST_PROVENANCE, PROVENANCE
 from pai_kubernetes.run.pods import TaskPod
+from pai_network.fields import json_object, mappings
 
 
 def read_provenance(jobset: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the annotation of a JobSet says; empty if that is nothing, or invalid."""
     text = annotation(jobset, PROVENANCE)
-    if len(text) > MOST_PROVENANCE:
-        return {}
-    try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return (json_object(text) or {}) if len(text) <= MOST_PROVENANCE else {}
 
 
 def images(pods: Iterable[TaskPod]) -> Mapping[str, str]:

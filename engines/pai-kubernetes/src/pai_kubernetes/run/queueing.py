@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
-from pai_kubernetes.api.fields import label, name_of, string
+from pai_kubernetes.api.fields import label, name_of
 from pai_kubernetes.api.paths import KUEUE_GROUP, api_group, workloads
 from pai_kubernetes.labels import QUEUE
+from pai_network.fields import string
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 """The supported versions, in which the used fields of a Workload are the same."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import annotation, label, mapping, moment, shown, string
+from pai_kubernetes.api.fields import annotation, label, moment, shown
 from pai_kubernetes.api.paths import config_maps, events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
@@ -43,7 +43,8 @@ from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
-from pai_pod.engine import JOB_FILE, code_archive, kept_output, told_variables, with_given_peers
+from pai_network.fields import mapping, string
+from pai_pod.engine import JOB_FILE, kept_output, told_variables, with_given_peers
 from pai_runtime.engine import (
     CannotCopy,
     CannotEnter,
@@ -57,6 +58,7 @@ from pai_runtime.engine import (
     TaskVariables,
     Unreadable,
 )
+from pai_runtime.engine.code import release_code
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import Kept, Seen, kept_at
 from pai_runtime.engine.records import LogName
@@ -150,7 +152,7 @@ class Reader(RunReader):
         watched.changed.clear()
         for what, error in list(watched.missing.items()):
             self._say_once(f"cannot see the {what} of this run: {error}")
-        if left_out := self._logs.left_out():
+        if left_out := len(self._logs.at_once.left_out):
             logs = shlex.join(["pai-runtime", "logs", self.named, "TASK", "-f", "--on", self.on])
             self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
 
@@ -377,7 +379,7 @@ class Reader(RunReader):
     def release_code(self) -> None:
         """Remove the run's code from its storage, unless another run uses it or this machine has it not."""
         if self._code is not None:
-            code_archive.release_code(self._code.mounted_at, code_user(self._api.namespace, self.named))
+            release_code(self._code.mounted_at, code_user(self._api.namespace, self.named))
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in the task's container by its supervisor, and return its exit status.

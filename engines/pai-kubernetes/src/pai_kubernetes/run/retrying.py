@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pai_kubernetes.api.fields import condition, mapping, mappings, string, whole
+from pai_kubernetes.api.fields import condition, whole
 from pai_kubernetes.run.ends import End
 from pai_kubernetes.run.pods import TaskPod
+from pai_network.fields import mapping, mappings, string
 
 Followed = Literal["again", "never", "permanent"]
 """Whether a failed pod is followed by another; `permanent`: it would be, but for its exit code."""

@@ -11,12 +11,10 @@ from pai_kubernetes.api.fields import (
     annotation,
     condition,
     holds,
-    mapping,
     moment,
     name_of,
     seconds,
     shown,
-    string,
     whole,
     words,
 )
@@ -32,6 +30,7 @@ from pai_kubernetes.run.retrying import (
 )
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
+from pai_network.fields import mapping, string
 from pai_runtime.engine import Run, RunTask, Unreadable
 from pai_runtime.engine.records import RunOutcome, TaskName, TaskStatus, count_failed_callbacks, first_failure
 

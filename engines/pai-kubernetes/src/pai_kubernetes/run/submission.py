@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import name_of, string
+from pai_kubernetes.api.fields import name_of
 from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_network.deadline import Deadline
+from pai_network.fields import string
 from pai_runtime.engine import CannotRun, MayBeLeft
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

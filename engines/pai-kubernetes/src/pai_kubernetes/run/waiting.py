@@ -9,20 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pai_kubernetes.api.fields import (
-    condition,
-    holds,
-    label,
-    mapping,
-    mappings,
-    moment,
-    shown,
-    string,
-    whole,
-    words,
-)
+from pai_kubernetes.api.fields import condition, holds, label, moment, shown, whole, words
 from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
 from pai_kubernetes.run.pods import container_status
+from pai_network.fields import mapping, mappings, string
 
 Event = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import label, mapping, name_of, string
+from pai_kubernetes.api.fields import label, name_of
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
@@ -16,6 +16,7 @@ from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import readable, run_of
+from pai_network.fields import mapping, string
 from pai_runtime.engine import Run, Unreadable
 from pai_runtime.engine.records import TaskName
 

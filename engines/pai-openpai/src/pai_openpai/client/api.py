@@ -14,13 +14,13 @@ from pai_network.answer import Answer, NoAnswer
 from pai_network.authorization import bearer
 from pai_network.client import Bounds, Client, HttpRequest, NotConnected, ask_once, target_of
 from pai_network.deadline import Deadline
+from pai_network.fields import string
 from pai_network.proxies import proxy_for
 from pai_network.tls import client_context, system_trust
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import text
 from pai_openpai.client.messages import not_openpai, refusal, unreachable
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.token import Token, read_token, refused
+from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.messages import hide
@@ -55,7 +55,7 @@ class Api:
     """The API of a cluster for one user. Threads may share it.
 
     Its token is read when it is first needed, and goes to the cluster's own address alone. All methods raise
-    `ApiError`, or `ClusterError` if there is no token.
+    `RequestError`, or `ClusterError` if there is no token.
     """
 
     def __init__(self, profile: OpenpaiProfile, token: Token | None = None) -> None:
@@ -67,7 +67,7 @@ class Api:
     @cached_property
     def user(self) -> str:
         """The name of the user on the cluster."""
-        found = self._token.user or text(self.get("/tokens/check", what="check your token"), "username")
+        found = self._token.user or string(self.get("/tokens/check", what="check your token"), "username")
         if not found:
             raise not_openpai(self.profile)
         return found
@@ -88,7 +88,7 @@ class Api:
         while True:
             try:
                 return self._known(HttpRequest("GET", _target(path, query)), what)
-            except ApiError as error:
+            except RequestError as error:
                 failures += 1
                 pause = error.pause or backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
                 if not error.may_pass or failures > _MOST_RETRIES or not deadline.wait(pause):
@@ -163,7 +163,7 @@ class Api:
             return Client(self.profile.url, proxy=proxy, trust=trust)
         except OSError as error:
             why = f"the certificates in {ca_file} are of no use: {error.strerror}"
-            raise ApiError(f"{self.profile.name}: {why}", sent=False) from None
+            raise RequestError(f"{self.profile.name}: {why}", sent=False) from None
 
     def _ask(self, request: HttpRequest, what: str, *, anonymous: bool = False) -> Answer:
         headers = {"User-Agent": "pai-runtime", "Accept": "application/json", **request.headers}
@@ -181,7 +181,7 @@ class Api:
             return answer
         if answer.status == HTTPStatus.UNAUTHORIZED and not anonymous:
             why = refused(self.profile, self._token)
-            raise ApiError(f"{self.profile.name}: {why}", status=answer.status)
+            raise RequestError(f"{self.profile.name}: {why}", status=answer.status)
         raise refusal(self.profile, what, answer)
 
     def _known(self, request: HttpRequest, what: str) -> Known:

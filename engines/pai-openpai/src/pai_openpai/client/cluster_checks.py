@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from pai_network.fields import mapping, mappings, string
 from pai_openpai.client.api import Api
-from pai_openpai.client.fields import mapping, mappings, number, text
-from pai_runtime.engine import ClusterError, Job, Plan, Problem, Problems, TaskRole
-from pai_runtime.engine.jobs import use_location
+from pai_openpai.client.fields import number
+from pai_runtime.engine import ClusterError, Job, Plan, Problems, TaskRole
+from pai_runtime.engine.jobs import asked_mounts, use_location
 from pai_runtime.engine.messages import Severity, listed, printable
 from pai_runtime.engine.records import TaskName
 
@@ -19,24 +20,27 @@ _RESOURCES: Final = ("gpu", "cpu", "memory")
 
 
 def check_cluster(
-    api: Api, job: Job, plans: Mapping[TaskName, Plan], virtual_cluster: str, problems: Problems
+    api: Api, job: Job, plans: Mapping[TaskName, Plan], problems: Problems, *, has_code: bool
 ) -> Collection[str]:
     """Report what the cluster would refuse; return the names of the storages that its user may mount.
 
-    `virtual_cluster` is that of a job that names none; empty for the cluster's own default. Raises
-    `ClusterError`.
+    Raises `ClusterError`.
     """
     _check_version(api)
-    name = (
-        job.virtual_cluster if job.value.get("defaults", "virtualCluster") else virtual_cluster or "default"
-    )
+    given = job.value.get("defaults", "virtualCluster")
+    name = job.virtual_cluster if given else api.profile.virtual_cluster or "default"
     if _check_virtual_cluster(api, job, name, problems):
         _check_machines(api, job, name, problems)
-    return _check_storages(api, job, plans, problems)
+    found = mappings(api.get("/storages", what="ask for storages"), "storages")
+    known = {string(each, "name"): each for each in found}
+    _check_storages(job, plans, known, problems)
+    if has_code and api.profile.code_storage:
+        _check_code_storage(api, job, known, problems)
+    return known
 
 
 def _check_version(api: Api) -> None:
-    version = text(api.info(), "version")
+    version = string(api.info(), "version")
     found = _VERSION.match(version)
     if found and (int(found[1]), int(found[2])) < _LEAST:
         name, needed = api.profile.name, ".".join(map(str, _LEAST))
@@ -124,32 +128,31 @@ def _is_opportunistic(job: Job) -> bool:
 
 
 def _check_storages(
-    api: Api, job: Job, plans: Mapping[TaskName, Plan], problems: Problems
-) -> Collection[str]:
+    job: Job, plans: Mapping[TaskName, Plan], known: Mapping[str, Any], problems: Problems
+) -> None:
     """Report storages that the user may not mount, once each."""
-    known = {
-        text(each, "name"): each
-        for each in mappings(api.get("/storages", what="ask for storages"), "storages")
-    }
-    told: set[str] = set()
-    for (role, _), plan in plans.items():
-        for planned in plan.mounts:
-            mount, use = planned.mount, plan.uses[planned.use]
-            if mount.kind != "storage" or mount.source in told or mount.source in known:
-                continue
-            told.add(mount.source)
-            if use.failure_policy != "ignore":
-                problems.add(_unknown_storage(job, role, use, mount.source, sorted(known), problems))
-    return known
+    passed = set(known)
+    for role, mount, use in asked_mounts(plans):
+        name = mount.source
+        if mount.kind != "storage" or name in passed or use.failure_policy == "ignore":
+            continue
+        passed.add(name)
+        may_use = f"you may use {listed(sorted(known)) or 'none'}"
+        message = f"there is no storage '{name}', or you may not use it; {may_use}"
+        meant = problems.suggestions.near_miss(name, known)
+        where = use_location(job, role, use, name)
+        problems.add(where.problem("unknown-storage", message, found=name, suggestion=meant))
 
 
-def _unknown_storage(
-    job: Job, role: str, use: Any, name: str, known: Collection[str], problems: Problems
-) -> Problem:
-    message = (
-        f"there is no storage '{name}', or you may not use it; you may use {listed(list(known)) or 'none'}"
-    )
-    meant = problems.suggestions.near_miss(name, known)
-    return use_location(job, role, use, name).problem(
-        "unknown-storage", message, found=name, suggestion=meant
-    )
+def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: Problems) -> None:
+    """Report that tasks would not see what is written where this machine has the storage for code."""
+    name = api.profile.code_storage
+    if name not in known:
+        fault = f"you may not use, or is not there; you may use {listed(sorted(known)) or 'none'}"
+    elif known[name].get("share") is False:
+        fault = "shows each user their own directory only; another one is needed"
+    else:
+        return
+    where = job.code or job.value.at(("extras", "code"))
+    message = f"the profile '{api.profile.name}' has code on the storage '{name}', which {fault}"
+    problems.add(where.problem("wrong-code-storage", message, found=name))

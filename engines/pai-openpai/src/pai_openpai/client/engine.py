@@ -6,19 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from pai_network.fields import mappings, string
 from pai_openpai.client.api import Api
 from pai_openpai.client.cluster_checks import check_cluster
-from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.job_view import listed_run
 from pai_openpai.client.names import split_name
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
-from pai_openpai.submission_check import check_submission
+from pai_openpai.submission_check import SUBMISSION, SUFFIX, check_code, check_submission
+from pai_openpai.submitted_code import SubmittedCode, submitted_code
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
+    CannotRun,
     Engine,
     Job,
+    MayBeLeft,
     NewRun,
     Placement,
     Plan,
@@ -30,11 +33,14 @@ from pai_runtime.engine import (
     RunRequest,
     Unreadable,
 )
+from pai_runtime.engine.code import release_code
 from pai_runtime.engine.jobs import VOLUME
 from pai_runtime.engine.local import TaskName, placement
 
 _MOST_RUNS: Final = 500
 _LIST_EVERY: Final = 5.0
+_MOST_OF_USE: Final = 128
+"""Characters of the name by which a run uses code, beside the archive's in the name of a file."""
 _CANNOT: Final = {
     "rm": KEEPS,
     "prune": KEEPS,
@@ -45,7 +51,6 @@ _CANNOT: Final = {
     "--timeout": "set extras.timeout in the job, such as 2h",
     "--out": "nothing of the run is kept here",
     "--isolation": "each task has a container of its own",
-    "--code": "OpenPAI takes no files; use the plugin git, or a storage",
     "--env": "OpenPAI takes no variables; use parameters or secrets of the job",
     "--storage": "the storages are the cluster's; name them in extras.storages",
     "--storage-config": "the storages are the cluster's; name them in extras.storages",
@@ -83,7 +88,7 @@ class OpenpaiCluster(Engine):
         """Return the newest runs of the user, newest first."""
         if time.monotonic() >= self._listed + _LIST_EVERY:
             found = self.api.get("/jobs", what="list your jobs", username=self.api.user, limit=_MOST_RUNS)
-            named = ((text(each, "name"), each) for each in mappings(found))
+            named = ((string(each, "name"), each) for each in mappings(found))
             self._runs = [
                 (self.open_run(name), listed_run(each)) for name, each in named if split_name(name, "own")
             ]
@@ -98,6 +103,7 @@ class NewOpenpaiRun(NewRun):
         self._cluster = cluster
         self._request = request
         self._storages: Collection[str] | None = None
+        self._packed: SubmittedCode | None = None
 
     def place(self, job: Job) -> Placement:
         """Return a placement to look at plans by: where tasks are is known on the cluster."""
@@ -108,16 +114,25 @@ class NewOpenpaiRun(NewRun):
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what the cluster would refuse, or spoil."""
         if ask and not problems.has_errors:
-            cluster, default = self._cluster, self._cluster.profile.virtual_cluster
-            self._storages = check_cluster(cluster.api, self._job, plans, default, problems)
+            has_code = self._request.code is not None
+            self._storages = check_cluster(self._cluster.api, self._job, plans, problems, has_code=has_code)
+        profile = self._cluster.profile
         check_submission(
             self._job,
             plans,
             problems,
-            is_first_runtime=self._cluster.profile.is_first_runtime,
-            plugins=self._cluster.profile.plugins,
+            is_first_runtime=profile.is_first_runtime,
+            plugins=profile.plugins,
             storages=self._storages,
         )
+        if self._request.code is not None and not problems.has_errors:
+            check_code(self._job, problems, is_stored=bool(profile.code_storage))
+            with problems.caught():
+                try:
+                    self._code(plans)
+                except CannotRun as error:
+                    where = self._job.code or self._job.value.at(("extras", "code"))
+                    problems.add(where.problem("code-too-large", str(error)))
 
     def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
@@ -130,15 +145,46 @@ class NewOpenpaiRun(NewRun):
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> OpenpaiRunReader:
         """Submit the job, and return its run. Raises `CannotRun` or `MayBeLeft`."""
+        api, code, mounted_at = self._cluster.api, self._code(plans), self._cluster.profile.code_mounted_at
+        stored: list[str] = []
 
         def written(name: str, submission: str) -> str:
+            if code is not None and code.storage:
+                stored.append(f"{api.user}~{name}"[-_MOST_OF_USE:])
+                code.packed.store(mounted_at, stored[-1])
             return self._text(plans, name, submission).text
 
-        name = submit(self._cluster.api, self._job.name, written, secrets.values())
-        return self._cluster.open_run(name)
+        try:
+            return self._cluster.open_run(submit(api, self._job.name, written, secrets.values()))
+        except BaseException as error:
+            if not isinstance(error, MayBeLeft):
+                for each in stored:
+                    release_code(mounted_at, each)
+            raise
 
     def _text(self, plans: Mapping[TaskName, Plan], name: str, submission: str = "") -> SubmittedText:
-        cluster = self._cluster.profile.virtual_cluster
+        return self._text_with(self._code(plans), plans, name, submission)
+
+    def _text_with(
+        self, code: SubmittedCode | None, plans: Mapping[TaskName, Plan], name: str, submission: str
+    ) -> SubmittedText:
         return submitted_text(
-            self._job, plans, name, virtual_cluster=cluster, submission=submission, storages=self._storages
+            self._job,
+            plans,
+            name,
+            virtual_cluster=self._cluster.profile.virtual_cluster,
+            submission=submission,
+            storages=self._storages,
+            code=code,
         )
+
+    def _code(self, plans: Mapping[TaskName, Plan]) -> SubmittedCode | None:
+        """Return the code as it was when it was first packed. Raises `CannotRun`."""
+
+        def size(code: SubmittedCode) -> int:
+            return len(self._text_with(code, plans, self._job.name + SUFFIX, SUBMISSION).text.encode())
+
+        files, storage = self._request.code, self._cluster.profile.code_storage
+        if self._packed is None and files is not None:
+            self._packed = submitted_code(files, storage, len(self._job.roles), size)
+        return self._packed

@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
-from pai_openpai.client.fields import mapping, mappings, moment, number, text
+from pai_network.fields import mapping, mappings, string
+from pai_openpai.client.fields import moment, number
 from pai_openpai.client.messages import MOST_SAID
 from pai_openpai.client.names import job_of
 from pai_runtime.engine import Run, RunTask
@@ -78,7 +79,7 @@ class Config:
         """Yield the names of the plugins that it uses."""
         in_extras = mappings(self.document, "extras", "com.microsoft.pai.runtimeplugin")
         for each in chain(in_extras, mappings(self.document, "prerequisites")):
-            yield text(each, "plugin").rpartition(".")[2]
+            yield string(each, "plugin").rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class JobView:
 
 def listed_run(document: Mapping[str, Any]) -> Run:
     """Return a run as a list of jobs has it: without its tasks."""
-    return _run(document, text(document, "name"), ())
+    run = _run(document, string(document, "name"), ())
+    return replace(run, listed_tasks=max(0, number(document, "totalTaskNumber") or 0))
 
 
 def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, str]) -> JobView:
@@ -113,11 +115,13 @@ def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, st
     tasks = [_task(name, rows.get(name, {}), job_attempt, reasons) for name in names]
     if is_over(status):
         tasks = [each if each.over else replace(each, state="stopped", note="") for each in tasks]
-    run = _run(status, text(detail, "name"), tuple(tasks))
+    run = _run(status, string(detail, "name"), tuple(tasks))
     if run.outcome == "failed":
         failed = _failed_task(status, config, run)
         why = (
-            "" if failed else explained(mapping(status, "appExitSpec")) or text(status, "appExitDiagnostics")
+            ""
+            if failed
+            else explained(mapping(status, "appExitSpec")) or string(status, "appExitDiagnostics")
         )
         run = replace(run, failed_task=failed, note=_said(why))
     return JobView(run, job_attempt, rows)
@@ -125,16 +129,16 @@ def job_view(detail: Mapping[str, Any], config: Config, reasons: Mapping[str, st
 
 def is_over(status: Mapping[str, Any]) -> bool:
     """Return whether a job is over, by its status; until then its state is that of its last attempt."""
-    return text(status, "subState") == "Completed"
+    return string(status, "subState") == "Completed"
 
 
 def explained(spec: Mapping[str, Any]) -> str:
     """Return what the cluster's exit spec says of an exit code; empty if it does not list it."""
-    return "" if text(spec, "phrase") == _OTHERWISE else text(spec, "reason")
+    return "" if string(spec, "phrase") == _OTHERWISE else string(spec, "reason")
 
 
 def _run(status: Mapping[str, Any], name: str, tasks: tuple[RunTask, ...]) -> Run:
-    over, state = is_over(status), text(status, "state")
+    over, state = is_over(status), string(status, "state")
     started = moment(status, "submissionTime") or moment(status, "createdTime") or 0.0
     return Run(
         job=printable(job_of(name)),
@@ -145,9 +149,9 @@ def _run(status: Mapping[str, Any], name: str, tasks: tuple[RunTask, ...]) -> Ru
         tasks=tasks,
         ended=(moment(status, "completedTime") or started) if over else None,
         outcome=_OUTCOMES.get(state, "failed") if over else None,
-        stopping=text(status, "executionType") == "STOP" and not over,
-        queued=state == "WAITING" or text(status, "subState") == "AttemptCompleted",  # between attempts
-        user=printable(text(status, "username")),
+        stopping=string(status, "executionType") == "STOP" and not over,
+        queued=state == "WAITING" or string(status, "subState") == "AttemptCompleted",  # between attempts
+        user=printable(string(status, "username")),
     )
 
 
@@ -167,7 +171,7 @@ def _own_attempt(row: Mapping[str, Any]) -> int:
 
 def _task(name: str, row: Mapping[str, Any], job_attempt: int, reasons: Mapping[str, str]) -> RunTask:
     role, _, index = name.rpartition("/")
-    state = _STATES.get(text(row, "taskState"), "waiting")
+    state = _STATES.get(string(row, "taskState"), "waiting")
     code = number(row, "containerExitCode")
     note = ""
     if state == "waiting":
@@ -182,7 +186,7 @@ def _task(name: str, row: Mapping[str, Any], job_attempt: int, reasons: Mapping[
         retries=job_attempt + _own_attempt(row),
         started=moment(row, "currentAttemptLaunchedTime"),
         ended=moment(row, "completedTime"),
-        node=printable(text(row, "containerNodeName")),
+        node=printable(string(row, "containerNodeName")),
         note=_said(note),
     )
 
@@ -190,7 +194,7 @@ def _task(name: str, row: Mapping[str, Any], job_attempt: int, reasons: Mapping[
 def _failed_task(status: Mapping[str, Any], config: Config, run: Run) -> str | None:
     """Return the task that failed first: that by which the job was decided, unless several had to fail."""
     index = number(status, "appExitTriggerTaskIndex")
-    role = text(status, "appExitTriggerTaskRoleName")
+    role = string(status, "appExitTriggerTaskRoleName")
     role = config.roles().get(role, role)
     failed = [task for task in run.tasks if task.state == "failed"]
     if f"{role}/{index}" in (task.name for task in failed) and config.fails_at_first(role):

@@ -11,10 +11,10 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from pai_network.answer import Answer
+from pai_network.fields import mappings, string
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, text
 from pai_openpai.client.job_view import Attempt
+from pai_runtime.engine import RequestError
 
 MOST_A_TIME: Final = 1 << 20
 _VALID: Final = 90.0
@@ -79,11 +79,11 @@ class LogFiles:
                 time.sleep(_WAIT)
             try:
                 found = self._api.once(self._path, what=f"read the log of {self._task}")
-            except ApiError as error:
+            except RequestError as error:
                 if error.status == HTTPStatus.NOT_FOUND:
                     raise NoLog from None
                 raise OSError(errno.EAGAIN, str(error), self._task) from None
-            self._uris = {text(each, "name"): text(each, "uri") for each in mappings(found, "locations")}
+            self._uris = {string(each, "name"): string(each, "uri") for each in mappings(found, "locations")}
             self._listed = time.monotonic()
         return self._uris
 
@@ -118,7 +118,7 @@ class LogFiles:
                 return None
             try:
                 answer = self._api.log_file(uri, method, first, most)
-            except ApiError as error:
+            except RequestError as error:
                 raise OSError(errno.EAGAIN, str(error), self._task) from None
             if answer.status != HTTPStatus.FORBIDDEN:
                 return None if answer.status == HTTPStatus.NOT_FOUND else answer

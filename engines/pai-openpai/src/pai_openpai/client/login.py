@@ -7,15 +7,16 @@ import sys
 import webbrowser
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from pai_network.authorization import is_token
+from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.loopback import Loopback
+from pai_openpai.client.messages import NO_API
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
 from pai_openpai.client.token import VARIABLE, Token, is_variable_used, keep_token
+from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import find_profile
 from pai_runtime.engine.messages import hide, printable
 from pai_runtime.plugin import Output, UserError
@@ -53,8 +54,8 @@ def main(args: argparse.Namespace, output: Output) -> int:
     except EOFError:
         raise UserError("the input ended before the login was complete") from None
     checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
-    user, is_application = text(checked, "username"), checked.get("application") is True
-    kept = given.text if is_application else _application_token(profile, given)
+    user, is_application = string(checked, "username"), checked.get("application") is True
+    kept = given.text if is_application else _application_token(profile, given, output)
     try:
         path = keep_token(profile, user, kept)
     except OSError as error:
@@ -79,7 +80,7 @@ def _given_token(profile: OpenpaiProfile) -> str:
 
 def _new_token(profile: OpenpaiProfile, output: Output) -> str:
     """Log in as the cluster has it, and return the token of the login."""
-    method = text(Api(profile).info(), "authnMethod")
+    method = string(Api(profile).info(), "authnMethod")
     return _by_browser(profile, output) if method == "OIDC" else _by_password(profile)
 
 
@@ -95,11 +96,11 @@ def _by_password(profile: OpenpaiProfile) -> str:
     form = {"username": user, "password": password}
     try:
         answer = Api(profile).post("/authn/basic/login", form, what="log in", anonymous=True)
-    except ApiError as error:
-        if error.code in _WRONG:
+    except RequestError as error:
+        if error.reason in _WRONG:
             raise UserError(f"{profile.name}: the user or the password is wrong") from None
         raise
-    return _checked(text(mapping(answer), "token"), profile)
+    return _checked(string(mapping(answer), "token"), profile)
 
 
 def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
@@ -118,13 +119,29 @@ def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
     return token
 
 
-def _application_token(profile: OpenpaiProfile, login: Token) -> str:
-    """Return a token that has no end, and end the login itself, as far as the cluster can."""
+def _application_token(profile: OpenpaiProfile, login: Token, output: Output) -> str:
+    """Return a token that has no end, and end the login itself."""
     api = Api(profile, login)
-    answer = api.post("/tokens/application", None, what="make an application token")
-    with suppress(ApiError):  # it ends by itself in some days
-        api.delete("/authn/basic/logout", what="end the login")
-    return _checked(text(mapping(answer), "token"), profile)
+    try:
+        answer = api.post("/tokens/application", None, what="make an application token")
+    finally:
+        try:
+            _end_login(api, login)
+        except RequestError as error:
+            output.report(f"note: {error}; its token ends by itself in some days")
+    return _checked(string(mapping(answer), "token"), profile)
+
+
+def _end_login(api: Api, login: Token) -> None:
+    """Revoke the token of a login. Raises `RequestError`."""
+    what = "end the login"
+    try:
+        api.delete("/authn/basic/logout", what=what)
+    except RequestError as error:
+        if error.reason != NO_API:
+            raise
+        # With OpenID Connect there is no such request, and its own logout leaves the token as it is.
+        api.delete(f"/tokens/{quote(login.text, safe='')}", what=what)
 
 
 def _checked(token: str, profile: OpenpaiProfile) -> str:

@@ -7,18 +7,16 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
+from pai_network.fields import mappings
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, number
+from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, JobView
 from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
 from pai_openpai.client.log_threads import LogThreads
-from pai_runtime.engine import RunTask
+from pai_runtime.engine import RequestError, RunTask
 from pai_runtime.engine.jobs import framework_name
-from pai_runtime.engine.records import LogName, Piece
+from pai_runtime.engine.records import LogName, LogsAtOnce, Piece
 
-MOST_READ: Final = 50
-"""Maximum number of logs that are read at once: the list of each takes a request every two minutes."""
 FIRST_PAUSE: Final = 1.0
 """Seconds between two looks at a log; if it does not grow, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE: Final = 5.0
@@ -38,12 +36,11 @@ class Logs:
 
     def __init__(self, api: Api, user: str, name: str, view: Callable[[], JobView]) -> None:
         self.view = view
-        self.left_out: set[str] = set()
+        self.at_once = LogsAtOnce[TaskLog]()
         self._api = api
         self._user = user
         self._name = name
         self._threads: LogThreads | None = None
-        self._read: set[TaskLog] = set()
         self._tails: dict[tuple[str, LogName], bytes] = {}
 
     @property
@@ -68,22 +65,7 @@ class Logs:
 
     def is_more_to_come(self) -> bool:
         """Return whether a log that is read has not ended."""
-        return any(not log.is_at_end() for log in self._read)
-
-    def may_read(self, log: "TaskLog") -> bool:
-        """Return whether one more log may be read; raise OSError if nobody would learn that it may not."""
-        if log in self._read or len(self._read) < MOST_READ:
-            self._read.add(log)
-            return True
-        if not self.is_live:
-            many = f"more than {MOST_READ} logs are not read at once; name one task"
-            raise OSError(errno.EMFILE, many, log.name)
-        self.left_out.add(log.name)
-        return False
-
-    def has_ended(self, log: "TaskLog") -> None:
-        """Leave room for another log."""
-        self._read.discard(log)
+        return any(not log.is_at_end() for log in self.at_once.logs)
 
     def log(self, task: RunTask, log: LogName, attempt: int | None) -> "TaskLog":
         """Return a log of a task, from its oldest byte."""
@@ -107,7 +89,7 @@ class Logs:
         path = job_path(self._user, self._name, "attempts", wanted)
         try:
             found = self._api.get(path, what=f"read attempt {wanted} of {self._name}")
-        except ApiError as error:
+        except RequestError as error:
             raise OSError(errno.ENODATA, str(error), task.name) from None
         rows = mappings(found, "taskRoles", framework_name(task.role), "taskStatuses")
         own = [number(row, "attemptId") or 0 for row in rows if number(row, "taskIndex") == task.index]
@@ -189,16 +171,16 @@ class TaskLog:
     def is_at_end(self) -> bool:
         """Return whether everything was read of attempts that have ended."""
         is_read = self._has_ended and not self._buffer and not self._is_lost
-        return is_read or self.name in self._logs.left_out
+        return is_read or self.name in self._logs.at_once.left_out
 
     def close(self) -> None:
         """Close the log."""
-        self._logs.has_ended(self)
+        self._logs.at_once.logs.discard(self)
         self._has_ended = True
 
     def _fetched(self) -> bytes:
         if self._pending is None:
-            if not self._is_due() or not self._logs.may_read(self):
+            if not self._is_due() or not self._logs.at_once.may_read(self, is_told=self._logs.is_live):
                 return b""
             if self._logs.is_live:
                 self._pending = self._logs.submit(self._read_next)

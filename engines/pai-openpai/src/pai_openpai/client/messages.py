@@ -7,46 +7,49 @@ from http.client import responses
 from typing import Any, Final
 
 from pai_network.answer import Answer
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mappings, text
+from pai_network.fields import mappings, string
 from pai_openpai.client.profile import OpenpaiProfile
+from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.messages import printable, server_text
 
 MOST_SAID: Final = 600
+NO_API: Final = "NoApiError"
+"""The code of the refusal of a request that the server does not know."""
+
 _MOST_FAULTS: Final = 5
 _MOST_OBJECTS: Final = 1000
 _ASIDE: Final = ("oneOf", "$merge")
 """Keywords of the server's schema whose errors only repeat others."""
 
 
-def refusal(profile: OpenpaiProfile, what: str, answer: Answer) -> ApiError:
+def refusal(profile: OpenpaiProfile, what: str, answer: Answer) -> RequestError:
     """Return the error for an answer with a status other than success; `what` was to be done."""
     document = _document(answer.body)
-    code, said = text(document, "code"), server_text(text(document, "message"), 16 * MOST_SAID)
-    return ApiError(
+    code, said = string(document, "code"), server_text(string(document, "message"), 16 * MOST_SAID)
+    return RequestError(
         f"{profile.name}: {_explained(profile, what, answer, code, said)}",
         status=answer.status,
-        code=code if code.isidentifier() else "",
+        reason=code if code.isidentifier() else "",
         may_pass=answer.may_pass,
         pause=answer.pause if answer.may_pass else 0,
     )
 
 
-def unreachable(profile: OpenpaiProfile, why: str, *, sent: bool, may_pass: bool) -> ApiError:
+def unreachable(profile: OpenpaiProfile, why: str, *, sent: bool, may_pass: bool) -> RequestError:
     """Return the error for a request without an answer."""
     hint = ""
     if "certificate" in why:
         hint = "; name the certificates of its authority as caFile in the profile"
-    return ApiError(
+    return RequestError(
         f"{profile.name}: {profile.url} cannot be reached: {why}{hint}", sent=sent, may_pass=may_pass
     )
 
 
-def not_openpai(profile: OpenpaiProfile) -> ApiError:
+def not_openpai(profile: OpenpaiProfile) -> RequestError:
     """Return the error for an answer that is none of OpenPAI's."""
-    return ApiError(
+    return RequestError(
         f"{profile.name}: {profile.url} does not answer as OpenPAI does;"
         " check the url in the profile, and the proxy"
     )
@@ -61,7 +64,7 @@ def _explained(profile: OpenpaiProfile, what: str, answer: Answer, code: str, sa
         target = split_url(str(location))
         where = f" to {target.scheme}://{target.netloc.rpartition('@')[2]}" if target else ""
         return f"{profile.url} redirects{where}, which is not followed; write that as url in the profile"
-    if code == "NoApiError":
+    if code == NO_API:
         return f"cannot {what}: the cluster has no such request; OpenPAI 1.4 or newer is needed"
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return f"cannot {what}: the cluster takes at most 102400 bytes of a job"
@@ -76,12 +79,12 @@ def _faults(said: str) -> Iterator[str]:
         found: Any = loads_untrusted(said.encode(), _MOST_OBJECTS)
     except ValueError:
         return
-    told = [each for each in mappings(found) if text(each, "keyword") not in _ASIDE]
+    told = [each for each in mappings(found) if string(each, "keyword") not in _ASIDE]
     for each in told[:_MOST_FAULTS]:
-        where = text(each, "dataPath").removeprefix(".")
+        where = string(each, "dataPath").removeprefix(".")
         params = each.get("params")
         more = f" ({json.dumps(params)})" if isinstance(params, dict) and params else ""
-        yield printable(f"{where or 'the job'} {text(each, 'message')}{more}"[:MOST_SAID])
+        yield printable(f"{where or 'the job'} {string(each, 'message')}{more}"[:MOST_SAID])
 
 
 def _document(body: bytes) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 from typing import Any, Final
 
 from pai_openpai.client.api import Api, Known
-from pai_openpai.client.errors import ApiError
+from pai_runtime.engine import RequestError
 
 FIRST_PAUSE: Final = 2.0
 """Seconds between two looks at a job; if it does not change, up to `LONGEST_PAUSE`."""
@@ -34,7 +34,7 @@ class Polled:
         self.failures = 0
 
     def document(self) -> Any:
-        """Return the document as it was last seen. Raises `ApiError` if it has never been."""
+        """Return the document as it was last seen. Raises `RequestError` if it has never been."""
         now = time.monotonic()
         if self._known is None or (now >= self._next and self._api.room() > LEFT):
             self._look(now)
@@ -48,7 +48,7 @@ class Polled:
                 if self._known is None
                 else self._api.changed(self._path, self._known, what=self._what, **self._query)
             )
-        except ApiError as error:
+        except RequestError as error:
             if self._known is None or not error.may_pass:
                 raise
             self.failures += 1

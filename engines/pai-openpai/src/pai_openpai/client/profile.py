@@ -16,7 +16,8 @@ class OpenpaiProfile:
     """The way in which an OpenPAI cluster is used; `url` is its portal's, without a slash at its end.
 
     `is_first_runtime` says that its pods have OpenPAI's own runtime. `plugins` are those of the runtime
-    there; None for the usual ones.
+    there; None for the usual ones. `code_storage` is for the code of jobs, and `code_mounted_at` where this
+    machine has it; without them, the code is in the job.
     """
 
     name: str
@@ -25,6 +26,8 @@ class OpenpaiProfile:
     virtual_cluster: str = ""
     is_first_runtime: bool = True
     plugins: tuple[str, ...] | None = None
+    code_storage: str = ""
+    code_mounted_at: str = ""
 
 
 def read_profile(profile: Profile) -> OpenpaiProfile:
@@ -38,7 +41,7 @@ def read_profile(profile: Profile) -> OpenpaiProfile:
         expected = "the address of a portal, without user, password or query"
         problems.add(written.problem("invalid-url", f"expected {expected}", expected=expected))
     problems.check()
-    ca_file = root.get("caFile")
+    ca_file, code = root.get("caFile"), root.data.get("code", {})
     return OpenpaiProfile(
         profile.name,
         written.text.rstrip("/"),
@@ -46,4 +49,6 @@ def read_profile(profile: Profile) -> OpenpaiProfile:
         root.data.get("virtualCluster", ""),
         root.data.get("runtime", "openpai") == "openpai",
         tuple(root.data["plugins"]) if "plugins" in root.data else None,
+        code.get("storage", ""),
+        code.get("mountedAt", ""),
     )

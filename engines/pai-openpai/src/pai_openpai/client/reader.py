@@ -9,13 +9,13 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final
 
+from pai_network.fields import mapping, mappings, string
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
 from pai_openpai.client.exit_records import exit_record_in, record_of_log
-from pai_openpai.client.fields import mapping, mappings, number, text
+from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, Config, JobView, explained, job_view
 from pai_openpai.client.log_files import NotNow
-from pai_openpai.client.logs import MOST_READ, Logs
+from pai_openpai.client.logs import Logs
 from pai_openpai.client.names import split_name
 from pai_openpai.client.polled import Polled
 from pai_openpai.client.variables import known_variables
@@ -25,6 +25,7 @@ from pai_runtime.engine import (
     ClusterError,
     LogReader,
     Progress,
+    RequestError,
     Run,
     RunReader,
     RunTask,
@@ -33,7 +34,7 @@ from pai_runtime.engine import (
 )
 from pai_runtime.engine.jobs import framework_name
 from pai_runtime.engine.messages import printable
-from pai_runtime.engine.records import LogName
+from pai_runtime.engine.records import MOST_AT_ONCE, LogName
 
 KEEPS: Final = "OpenPAI keeps its jobs; an operator can remove them, and logs are removed after 30 days"
 
@@ -63,7 +64,7 @@ class OpenpaiRunReader(RunReader):
         """Return the run as the cluster has shown it last."""
         try:
             return self._look().run
-        except ApiError as error:
+        except RequestError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return Unreadable("there is no such job", is_missing=True)
@@ -81,7 +82,7 @@ class OpenpaiRunReader(RunReader):
         row = self._look().rows.get(task.name, {})
         if not task.over or task.exit_code is None:
             return {}
-        if found := exit_record_in(text(row, "containerExitDiagnostics")):
+        if found := exit_record_in(string(row, "containerExitDiagnostics")):
             return found
         if task.state == "failed" and (found := self._record_of_logs(task)):
             return found
@@ -115,7 +116,7 @@ class OpenpaiRunReader(RunReader):
             raise CannotEnter(
                 "the job does not use the plugin ssh, and OpenPAI has no other way into a container; add it"
             )
-        host, port = text(row, "containerIp"), text(mapping(row, "containerPorts"), "ssh")
+        host, port = string(row, "containerIp"), string(mapping(row, "containerPorts"), "ssh")
         if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
             raise CannotEnter("the cluster does not say where its ssh is")
         remote = [shlex.join(argv)] if argv else []  # a shell there reads what ssh sends
@@ -129,11 +130,11 @@ class OpenpaiRunReader(RunReader):
 
     def wait(self, seconds: float) -> None:
         """Sleep, and say once which output is not shown."""
-        if (left := len(self._logs.left_out)) and not self._has_told:
+        if (left := len(self._logs.at_once.left_out)) and not self._has_told:
             self._has_told = True
             logs = shlex.join(["pai-runtime", "logs", self.named, "--on", self.on])
             self._say(
-                f"the output of {left} tasks is not shown, as only {MOST_READ} are read at once;"
+                f"the output of {left} tasks is not shown, as only {MOST_AT_ONCE} are read at once;"
                 f" for one of them: {logs} TASK"
             )
         time.sleep(seconds)
@@ -206,13 +207,13 @@ class OpenpaiRunReader(RunReader):
         try:
             path = job_path(*self._names, "events")
             found = self._api.once(path, what=f"read the events of {self.named}", type="Warning")
-        except ApiError:
+        except RequestError:
             return False
         written = self._config.roles()
         reasons: dict[str, str] = {}
         for each in mappings(found, "data"):  # newest first
-            role, index = text(each, "taskroleName"), number(each, "taskIndex")
-            why = ": ".join(filter(None, (text(each, "reason"), text(each, "message"))))
+            role, index = string(each, "taskroleName"), number(each, "taskIndex")
+            why = ": ".join(filter(None, (string(each, "reason"), string(each, "message"))))
             reasons.setdefault(f"{written.get(framework_name(role), role)}/{index}", why)
         self._reasons = reasons
         return reasons != before
@@ -223,5 +224,5 @@ class _NoName(ClusterError):
 
 
 def stop_job(api: Api, user: str, name: str) -> None:
-    """Tell the cluster to stop a job. Raises `ApiError`."""
+    """Tell the cluster to stop a job. Raises `RequestError`."""
     api.put(job_path(user, name, "executionType"), {"value": "STOP"}, what=f"stop {name}")

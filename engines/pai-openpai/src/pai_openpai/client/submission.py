@@ -12,12 +12,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from pai_network.deadline import Deadline
+from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api, job_path
-from pai_openpai.client.errors import ApiError
-from pai_openpai.client.fields import mapping, text
 from pai_openpai.client.names import new_name
 from pai_openpai.client.reader import stop_job
-from pai_runtime.engine import CannotRun, ClusterError, MayBeLeft
+from pai_openpai.submitted_code import PARAMETERS
+from pai_runtime.engine import CannotRun, ClusterError, MayBeLeft, RequestError
 
 SUBMISSION: Final = "submission"
 """The key in ``extras`` of the number of a submission."""
@@ -55,7 +55,7 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
                     return name
             except KeyboardInterrupt:
                 raise _interrupted(api, user, name, number) from None
-    except ApiError as error:
+    except RequestError as error:
         raise CannotRun(str(error)) from None
     raise CannotRun(
         f"{api.profile.name}: {_TRIES} random names are all taken, the last one {name}; try again"
@@ -65,12 +65,12 @@ def submit(api: Api, job: str, written: Written, hidden: Collection[str]) -> str
 def _submitted(api: Api, user: str, name: str, body: str, number: str) -> Mapping[str, Any] | None:
     """Submit a job, and return what everybody can read of it; None if the name is that of another job.
 
-    Raises `ApiError` if there is none of it, else `MayBeLeft`.
+    Raises `RequestError` if there is none of it, else `MayBeLeft`.
     """
-    failure: ApiError | None = None
+    failure: RequestError | None = None
     try:
         _post(api, body)
-    except ApiError as error:
+    except RequestError as error:
         if not error.sent or (_is_refused(error) and not _is_taken(error)):
             raise
         failure = error
@@ -93,24 +93,24 @@ def _post(api: Api, body: str) -> None:
     """Submit a job once; again after a refusal because of too many requests, as it asks."""
     try:
         api.submit(body)
-    except ApiError as error:
+    except RequestError as error:
         if error.status != HTTPStatus.TOO_MANY_REQUESTS or not 0 < error.pause <= _LONGEST_PAUSE:
             raise
         time.sleep(error.pause)
         api.submit(body)
 
 
-def _is_refused(error: ApiError) -> bool:
+def _is_refused(error: RequestError) -> bool:
     """Return whether a request has had, and will have, no effect."""
     return error.status in range(300, 500) and error.status != HTTPStatus.REQUEST_TIMEOUT
 
 
-def _is_taken(error: ApiError | None) -> bool:
+def _is_taken(error: RequestError | None) -> bool:
     """Return whether a job was refused because there is one of its name."""
     return error is not None and error.status == HTTPStatus.CONFLICT
 
 
-def _found(api: Api, user: str, name: str, why: ApiError | None) -> Mapping[str, Any] | None:
+def _found(api: Api, user: str, name: str, why: RequestError | None) -> Mapping[str, Any] | None:
     """Return what everybody can read of a job; None if there is no such job, after a while if one may come.
 
     Raises `MayBeLeft` if nobody knows.
@@ -120,7 +120,7 @@ def _found(api: Api, user: str, name: str, why: ApiError | None) -> Mapping[str,
         while (found := _config(api, user, name)) is None:
             if not deadline.wait(PAUSE):
                 return None
-    except ApiError as error:
+    except RequestError as error:
         raise MayBeLeft(f"{why or error}; {_left(api, name)}", interrupted=False) from None
     return found
 
@@ -128,7 +128,7 @@ def _found(api: Api, user: str, name: str, why: ApiError | None) -> Mapping[str,
 def _config(api: Api, user: str, name: str) -> Mapping[str, Any] | None:
     try:
         found = api.get(job_path(user, name, "config"), what=f"read the configuration of {name}")
-    except ApiError as error:
+    except RequestError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
@@ -137,7 +137,7 @@ def _config(api: Api, user: str, name: str) -> Mapping[str, Any] | None:
 
 def _number(config: Mapping[str, Any]) -> str:
     """Return the number of the submission of a job."""
-    return text(mapping(config, "extras"), SUBMISSION)
+    return string(mapping(config, "extras"), SUBMISSION)
 
 
 def _interrupted(api: Api, user: str, name: str, number: str) -> KeyboardInterrupt | MayBeLeft:
@@ -165,7 +165,7 @@ def _check_secrets(
     api: Api, user: str, name: str, config: Mapping[str, Any], hidden: Collection[str]
 ) -> None:
     """Stop a job of which everybody can read a secret. Raises `MayBeLeft`."""
-    shown = "\0".join(_texts(config))
+    shown = "\0".join(_texts({**config, PARAMETERS: None}))  # an archive has short ones by chance
     if not any(len(value) >= _SHORTEST_SECRET and value in shown for value in hidden):
         return
     what = f"{api.profile.name}: the cluster shows a secret of {name} to all its users: replace that secret"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pai_network.authorization import is_token
-from pai_openpai.client.fields import mapping, text
+from pai_network.fields import mapping, string
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile
 from pai_runtime.engine import ClusterError
 from pai_runtime.engine.documents import find_profile, profile_names
@@ -78,16 +78,16 @@ def read_token(profile: OpenpaiProfile) -> Token:
         kept = mapping(loads_untrusted(data))
     except ValueError:
         kept = {}
-    if not is_token(text(kept, "token")):
+    if not is_token(string(kept, "token")):
         raise ClusterError(f"{path} is not as pai-runtime login writes it; {_log_in(profile)}")
     if status.st_mode & _OTHERS:
         raise ClusterError(
             f"{path} is open to others: chmod 600 it, or revoke its token and {_log_in(profile)}"
         )
-    if text(kept, "url") != profile.url:
+    if string(kept, "url") != profile.url:
         where = f"another address than {profile.url}"
         raise ClusterError(f"{profile.name}: your login is for {where}; {_log_in(profile)}")
-    return Token(text(kept, "token"), str(path), text(kept, "user"))
+    return Token(string(kept, "token"), str(path), string(kept, "user"))
 
 
 def _kept(path: Path) -> tuple[os.stat_result, bytes]:

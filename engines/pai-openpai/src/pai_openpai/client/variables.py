@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pai_openpai.client.fields import mapping, text
+from pai_network.fields import mapping, string
 from pai_openpai.client.job_view import Config, JobView
 from pai_runtime.engine import RunTask, TaskVariables
 
@@ -25,7 +25,7 @@ def known_variables(config: Config, view: JobView, task: RunTask, user: str, nam
 
 
 def _own(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if host := text(row, "containerIp"):
+    if host := string(row, "containerIp"):
         yield "PAI_CURRENT_CONTAINER_IP", host
     for label, ports in mapping(row, "containerPorts").items():
         yield f"PAI_CONTAINER_HOST_{label}_PORT_LIST", str(ports)
@@ -34,7 +34,7 @@ def _own(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _peers(view: JobView) -> Iterator[tuple[str, str]]:
     for task in view.run.tasks:
         row = view.rows.get(task.name, {})
-        if host := text(row, "containerIp"):
+        if host := string(row, "containerIp"):
             yield f"PAI_HOST_IP_{task.role}_{task.index}", host
         for label, ports in mapping(row, "containerPorts").items():
             yield f"PAI_PORT_LIST_{task.role}_{task.index}_{label}", str(ports)

@@ -1,4 +1,4 @@
-"""The code of a job as a reproducible archive, which `pai_pod.code` unpacks in the pods of a run."""
+"""The code of a job as a reproducible archive, in whatever way an engine then brings it to the tasks."""
 
 import gzip
 import io
@@ -6,18 +6,16 @@ import os
 import secrets
 import stat
 import tarfile
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pai_pod.code import (
+from pai_runtime.document.amounts import size_text
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.code_archive import (
     MOST_BYTES,
     MOST_ENTRIES,
-    MOST_PART,
-    MOST_PARTS,
     MOST_STORED,
     NEW,
     STORED_IN,
@@ -25,35 +23,45 @@ from pai_pod.code import (
     pieces,
     stored_name,
 )
-from pai_runtime.engine import CannotRun, Code
-from pai_runtime.engine.jobs import CodeEntry
-from pai_runtime.engine.messages import size_text
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.record import record
+
+if TYPE_CHECKING:
+    from pai_runtime.engines.code import Code, CodeEntry
 
 _TIME: Final = 315_532_800
 """The time of all files (1980), since checkouts and copies of the same content differ in their times."""
 _MOST_NAMED: Final = 5
 _USED_BY: Final = ".used-by."
 """The text between the names of an archive and a run, in the name of the file that says who uses it."""
-_NO_STORAGE: Final = "the ConfigMaps that carry it where the engine profile names no storage for code"
 
 
-@dataclass(frozen=True)
-class PackedCode:
-    """An archive, and its digest.
+@record(frozen=True)
+class Carrier:
+    """What brings code to tasks: maximum bytes of an archive, and of all its files.
 
-    `is_stored` says that it is too large for ConfigMaps: it comes to a pod on a storage.
+    The `name` completes "too large for" in messages.
     """
+
+    name: str
+    most: int
+    most_bytes: int = MOST_BYTES
+
+    def can_carry(self, packed: "PackedCode") -> bool:
+        """Return whether an archive is small enough."""
+        return len(packed.archive) <= self.most and packed.size <= self.most_bytes
+
+
+STORAGE: Final = Carrier("the storage for code", MOST_STORED, MOST_STORED)
+
+
+@record(frozen=True)
+class PackedCode:
+    """An archive, its digest, and the size of its files."""
 
     archive: bytes
     digest: str
-    is_stored: bool = False
-
-    @property
-    def parts(self) -> Sequence[bytes]:
-        """The parts in which it comes to a pod in ConfigMaps; none if it is on a storage."""
-        end = 0 if self.is_stored else len(self.archive)
-        return [self.archive[start : start + MOST_PART] for start in range(0, end, MOST_PART)]
+    size: int
 
     def store(self, mounted_at: str, run: str) -> None:
         """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
@@ -121,18 +129,13 @@ def _is_used(folder: Folder, archive: str) -> bool:
     return any(name.startswith(f"{archive}{_USED_BY}") for name in folder.names())
 
 
-def pack_code(code: Code, *, has_storage: bool = False) -> PackedCode:
-    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun`.
+def pack_code(code: "Code", carrier: Carrier) -> PackedCode:
+    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun` if that is too large.
 
     It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
-    With `has_storage`, it may be larger than ConfigMaps can carry.
     """
-    if not has_storage:
-        archive, _ = _archive(code, MOST_PARTS * MOST_PART, MOST_BYTES, _NO_STORAGE)
-        return PackedCode(archive, code_digest(archive))
-    archive, size = _archive(code, MOST_STORED, MOST_STORED, "the storage for code")
-    is_large = len(archive) > MOST_PARTS * MOST_PART or size > MOST_BYTES
-    return PackedCode(archive, code_digest(archive), is_large)
+    archive, size = _archive(code, carrier)
+    return PackedCode(archive, code_digest(archive), size)
 
 
 def _has(folder: Folder, name: str, digest: str) -> bool:
@@ -150,8 +153,8 @@ def _has(folder: Folder, name: str, digest: str) -> bool:
     return True
 
 
-def _archive(code: Code, most: int, most_bytes: int, carrier: str) -> tuple[bytes, int]:
-    """Return the archive, of at most `most` bytes, and the size of its files, of at most `most_bytes`."""
+def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
+    """Return the archive, and the size of its files."""
     faults: list[OSError] = []
     sizes: dict[str, int] = {}
     packed, size = io.BytesIO(), 0
@@ -162,22 +165,22 @@ def _archive(code: Code, most: int, most_bytes: int, carrier: str) -> tuple[byte
         for count, entry in enumerate(code.entries(faults.append)):
             if count >= MOST_ENTRIES:
                 many = f"more than {MOST_ENTRIES} files, directories and links"
-                raise _too_large(code, sizes, many, carrier)
+                raise _too_large(code, sizes, many, carrier.name)
             try:
-                size += _add(archive, entry, sizes, most_bytes)
+                size += _add(archive, entry, sizes, carrier.most_bytes)
             except OSError as error:
                 faults.append(error)
-            if size > most_bytes:
-                raise _too_large(code, sizes, f"more than {size_text(most_bytes)}", carrier)
+            if size > carrier.most_bytes:
+                raise _too_large(code, sizes, f"more than {size_text(carrier.most_bytes)}", carrier.name)
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
-    if packed.tell() > most:
-        large = f"{size_text(packed.tell())} compressed, of {size_text(most)}"
-        raise _too_large(code, sizes, large, carrier)
+    if packed.tell() > carrier.most:
+        large = f"{size_text(packed.tell())} compressed, of {size_text(carrier.most)}"
+        raise _too_large(code, sizes, large, carrier.name)
     return packed.getvalue(), size
 
 
-def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int], most: int) -> int:
+def _add(archive: tarfile.TarFile, entry: "CodeEntry", sizes: dict[str, int], most: int) -> int:
     """Add an entry, and return its size; sockets, FIFOs and devices are left out, as in local runs."""
     info = tarfile.TarInfo(entry.path)
     info.mtime = _TIME
@@ -199,7 +202,7 @@ def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int], most
     return info.size
 
 
-def _too_large(code: Code, sizes: dict[str, int], found: str, carrier: str) -> CannotRun:
+def _too_large(code: "Code", sizes: dict[str, int], found: str, carrier: str) -> CannotRun:
     by_size = sorted(sizes, key=lambda path: (-sizes[path], path))[:_MOST_NAMED]
     largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
     return CannotRun(
