@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.engines.local.placement import placement, ports_needed
+from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import JobEnvironment, Placement
 from tests.job_harness import build
@@ -179,3 +179,16 @@ def test_another_attempt_has_other_identifiers_where_it_is_another_object(
     )
     assert first == again
     assert {name for name in first if first[name] != then[name]} == differ
+
+
+def test_a_task_that_is_placed_alone_takes_its_own_ports_and_knows_of_others_what_the_job_names() -> None:
+    first = build({**_JOB, "extras": {"firstPorts": {"worker": {"tcp": 9000}}}})
+    only = ("worker", 1)
+    assert ports_needed(first, only) == 2
+    assert list(named_ports(first, only)) == [9002, 9003]
+    places = placement(first, "run", "alice", Path("/run"), [20000, 20001], only=only).places
+    assert {name: dict(place.ports) for name, place in places.items()} == {
+        ("worker", 0): {"tcp": (9000, 9001)},
+        only: {"tcp": (9002, 9003), "ssh": (20000,), "http": (20001,)},
+        ("ps_server", 0): {},
+    }

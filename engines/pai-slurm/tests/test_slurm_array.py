@@ -39,12 +39,13 @@ def test_more_tasks_than_there_is_room_for_run_each_with_its_own_log_secrets_and
 ) -> None:
     """Three of eight CPUs run on two nodes, and a third waits for one of them."""
     fails_once = f"mkdir {here}/tried-$PAI_TASK_INDEX 2>/dev/null || exit 0"
-    commands = ("echo $PAI_TASK_INDEX <% $secrets.key %> $SLURM_STEP_ID", fails_once, "exit 7")
+    ports = "$(env | grep -c ^PAI_PORT_LIST_worker)"  # ssh and http of this one
+    commands = (f"echo $PAI_TASK_INDEX <% $secrets.key %> $SLURM_STEP_ID {ports}", fails_once, "exit 7")
     document = array_job(*commands, cpu=8, taskRetryCount=1)
     ended = run(here, {**document, "secrets": {"key": "s3cr3t"}})
     assert ended.returncode == 0, ended.stderr
     for number in range(3):
-        assert of_element(here, "sweep-1", number, f"worker/{number}") == f"{number} ****** 1\n".encode()
+        assert of_element(here, "sweep-1", number, f"worker/{number}") == f"{number} ****** 1 2\n".encode()
     found = listed("sweep-1")
     assert [task["retries"] for task in found["tasks"]] == [1, 1, 1]
     assert {task["node"] for task in found["tasks"]} <= {"n1", "n2"}

@@ -95,6 +95,20 @@ def test_a_job_that_is_stopped_in_its_time_to_end_is_not_started_again(
     assert "Restarts=0" in shown
 
 
+def test_a_job_that_was_stopped_just_when_slurm_put_it_back_ends_at_once_when_it_starts_again(
+    here: Path, slurm: SlurmCluster, document: dict[str, Any]
+) -> None:
+    name = detached(here, document, "--requeue")
+    slurm.call("scontrol", "requeue", job_id(here))
+    until(lambda: is_put_back(slurm, job_id(here)))
+    (here / "runs/again-1/stop").touch()  # as the command leaves it if its scancel comes too early
+    slurm.call("scontrol", "update", f"jobid={job_id(here)}", "StartTime=now")
+    until(lambda: state(name) == "cancelled")
+    assert "Restarts=1" in slurm.call("scontrol", "show", "job", job_id(here), "--oneliner")
+    assert (here / "attempts").read_text() == "0 s3cr3t none\n"
+    assert not (here / "runs/again-1/secrets.json").exists()
+
+
 def test_a_job_whose_node_is_lost_waits_again_with_its_secrets_until_it_is_stopped(
     here: Path, slurm: SlurmCluster, document: dict[str, Any]
 ) -> None:

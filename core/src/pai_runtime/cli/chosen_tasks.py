@@ -23,9 +23,4 @@ def chosen_tasks(job: Job, names: Sequence[tuple[str, int | None]]) -> list[Task
             last = f" to {role}/{count - 1}" if count > 1 else ""
             raise NoSuchTask(f"no task is named '{role}/{index}'; known: {role}/0{last}")
     meant = set(names)
-    return [
-        (role.name, index)
-        for role in job.roles.values()
-        for index in range(role.instances)
-        if not meant.isdisjoint({(role.name, None), (role.name, index)})
-    ]
+    return [name for name in job.tasks if not meant.isdisjoint({(name[0], None), name})]

@@ -6,7 +6,6 @@ The other machine plans the job again, since only there is it known where the ta
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -147,7 +146,7 @@ def _submitted(
     try:
         files = JobFiles(document, secrets, request.overrides, definitions)
         planner = plan_job(files, host, place, problems)
-        plans = dict(islice(planner.plans().items(), only, None if only is None else only + 1))
+        plans = planner.plans(*([] if only is None else [planner.job.tasks[only]]))
         new[0].check(plans, problems)
         problems.check()
         return new[0].submit(plans, secret_values(planner.job.secrets))

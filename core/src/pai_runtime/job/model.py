@@ -226,6 +226,11 @@ class Job:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def tasks(self) -> Sequence[tuple[str, int]]:
+        """The tasks by role and index, in the order of the roles."""
+        return [(role.name, index) for role in self.roles.values() for index in range(role.instances)]
+
+    @property
     def saving_time(self) -> float:
         """The seconds that a command may take to save its work, before it is told to end."""
         return seconds(text(self.on_preemption, "time")) or 0 if self.on_preemption else 0

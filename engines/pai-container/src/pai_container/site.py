@@ -142,9 +142,7 @@ class Containers(Site):
 def _hosts(job: Job) -> dict[TaskName, str]:
     """Return the names of the tasks in their network. Raises `CannotRun` if two are the same."""
     names = {
-        (role.name, index): f"{role.name.lower().replace('_', '-').strip('-')}-{index}"
-        for role in job.roles.values()
-        for index in range(role.instances)
+        (role, index): f"{role.lower().replace('_', '-').strip('-')}-{index}" for role, index in job.tasks
     }
     for name, count in Counter(names.values()).items():
         if count > 1 or len(name) > _LONGEST_NAME:

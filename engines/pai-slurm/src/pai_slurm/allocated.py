@@ -44,7 +44,7 @@ class Allocated(Site):
         limit: str = "",
     ) -> None:
         super().__init__(job, folder, wanted)
-        self._only = only
+        self.only = None if only is None else job.tasks[only]
         self._images = images
         self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
@@ -53,15 +53,14 @@ class Allocated(Site):
     def placement(self, ports: Iterable[int]) -> Placement:
         """Return the placement of all tasks, at the addresses of their nodes."""
         path = self.folder.path
-        found = placement(self.job, path.name, self.wanted.user, path, ports)
+        found = placement(self.job, path.name, self.wanted.user, path, ports, only=self.only)
         try:
             components = components_of(os.environ)
-            if self._only is None:
+            if self.only is None:
                 self._places = places_of(self.job, components)
             else:
-                name = list(found.places)[self._only]
-                shape = shape_of(self.job.roles[name[0]])
-                self._places = {name: Place(components[0].nodes[0].name, None, shape)}
+                shape = shape_of(self.job.roles[self.only[0]])
+                self._places = {self.only: Place(components[0].nodes[0].name, None, shape)}
             hosts = addresses({place.node for place in self._places.values()})
         except ClusterError as error:
             raise CannotRun(str(error)) from None

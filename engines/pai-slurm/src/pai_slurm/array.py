@@ -7,6 +7,7 @@ look at a directory is enough for a decision.
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str) -> None:
     """Note the end of an element, and end the others if that decides the job. Raises OSError."""
-    tasks = [(role.name, index) for role in job.roles.values() for index in range(role.instances)]
+    tasks = job.tasks
     with folder.folder(_ENDED, make=True) as ended:
         ended.write(f"{number}-{code}", "", _OWN)
         codes = _codes(ended, tasks)
@@ -66,7 +67,7 @@ def read_decision(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _codes(ended: Folder, tasks: list[TaskName]) -> dict[TaskName, int]:
+def _codes(ended: Folder, tasks: Sequence[TaskName]) -> dict[TaskName, int]:
     marks = [_MARK.fullmatch(name) for name in ended.names()]
     numbers = {int(mark[1]): int(mark[2]) for mark in marks if mark}
     return {tasks[number]: code for number, code in numbers.items() if number < len(tasks)}

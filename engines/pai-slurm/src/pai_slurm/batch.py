@@ -4,6 +4,7 @@ In an array, it is that of one task.
 """
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest
-from pai_runtime.engine.local import Folder, LocalRunReader
+from pai_runtime.engine.local import Folder, LocalRunReader, killed_by
 from pai_runtime.engine.submitting import SECRETS, run_submission
 from pai_slurm.allocation_engine import AllocationEngine, NewAllocatedRun
 from pai_slurm.array import end_element
@@ -31,6 +32,9 @@ def main() -> int:
     """Run what was submitted in the directory that is named, and return its exit status."""
     path, number = Path(sys.argv[1]), os.environ.get(_NUMBER)
     with Folder.at(path) as folder:
+        if is_stopped(folder):  # while Slurm put the job back, or started it
+            folder.unlink(SECRETS)
+            return killed_by(signal.SIGINT)
         if number is None:
             return _Batch(path, path, read_settings(folder)).run(folder)
         part = element_folder(path, int(number))

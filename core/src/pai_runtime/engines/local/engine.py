@@ -75,12 +75,12 @@ class LocalRun:
 
     def place(self) -> Placement:
         """Return a placement with ports that are free now. Raises `CannotRun`."""
-        named = named_ports(self._job)
-        if taken := taken_ports(named):
+        named, only = named_ports(self._job), self._site.only
+        if taken := taken_ports(named_ports(self._job, only)):
             ports = listed([f"{port} ({named[port]})" for port in taken])
             raise CannotRun(f"ports that the job names are in use on this machine, or reserved: {ports}")
         try:
-            free = free_ports(ports_needed(self._job), named)
+            free = free_ports(ports_needed(self._job, only), named)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         return replace(self._site.placement(free), storages=frozenset(self._wanted.storages))

@@ -21,39 +21,50 @@ def placement(
     folder: Path,
     ports: Iterable[int],
     devices: Mapping[TaskName, Mapping[str, str]] = MappingProxyType({}),
+    only: TaskName | None = None,
 ) -> Placement:
     """Return the placement of all tasks on this machine; `ports` are used where the job names none.
 
-    `devices` has the variables that tell a task which of the machine's devices it sees.
+    `devices` has the variables that tell a task which of the machine's devices it sees. With `only` one task
+    placed here, no other one has ports but those that the job names.
     """
     left = iter(ports)
     places = {}
     for role in job.roles.values():
         for index in range(role.instances):
-            own = task_ports(job, role, index, left)
+            name = role.name, index
+            if only in (None, name):
+                own = task_ports(job, role, index, left)
+            else:
+                own = {label: tuple(named) for label, named in fixed_ports(job, role, index).items()}
             where = str(folder / role.name / str(index))
-            places[role.name, index] = TaskPlace(
-                LOCALHOST, own, where, devices=devices.get((role.name, index), {})
-            )
+            places[name] = TaskPlace(LOCALHOST, own, where, devices=devices.get(name, {}))
     return Placement(framework, user, places)
 
 
-def named_ports(job: Job) -> dict[int, str]:
-    """Return the ports that the job names, each with the name of its field; no other task may have them."""
+def named_ports(job: Job, only: TaskName | None = None) -> dict[int, str]:
+    """Return the ports that the job names, each with the name of its field; no other task may have them.
+
+    With `only`, those of one task.
+    """
     return {
         port: f"extras.firstPorts.{role.name}.{label}"
         for role in (job.roles.values() if job.first_ports else ())
         for index in range(role.instances)
+        if only in (None, (role.name, index))
         for label, ports in fixed_ports(job, role, index).items()
         for port in ports
     }
 
 
-def ports_needed(job: Job) -> int:
-    """Return how many ports all tasks need that the job does not name."""
-    return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values()) - len(
-        named_ports(job)
-    )
+def ports_needed(job: Job, only: TaskName | None = None) -> int:
+    """Return how many ports all tasks, or `only` one, need that the job does not name."""
+    counts = {role.name: sum(port_counts(role).values()) for role in job.roles.values()}
+    if only is not None:
+        needed = counts[only[0]]
+    else:
+        needed = sum(counts[role.name] * role.instances for role in job.roles.values())
+    return needed - len(named_ports(job, only))
 
 
 def example_placement(job: Job, user: str) -> Placement:

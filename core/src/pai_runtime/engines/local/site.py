@@ -22,6 +22,8 @@ class Site(ABC):
     """
 
     helper: int | None = None
+    only: TaskName | None = None
+    """The one task of the job that has its place here; None: all of them."""
 
     def __init__(self, job: Job, folder: Folder, wanted: LocalRequest) -> None:
         self.job = job
