@@ -31,6 +31,9 @@ for name in sys.argv[3:]:
             with contextlib.suppress(ImportError):  # which is that of the commands that need the module
                 importlib.import_module(each.name)
 import pai_runtime.cli
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+assert list(Host(NO_POLICY).usable)  # what is kept of it, such as compiled patterns, depends on no environment
 gc.freeze()
 
 def run(given):
