@@ -1,8 +1,9 @@
 """The command in a process of its own, without the start of an interpreter, which takes most of its time.
 
 A server has the modules of the command loaded, in an interpreter that was started as the command starts its
-own, and forks a process for each command line. What a process is given when it starts (limits, closed
-streams, variables that the interpreter reads) is for tests that start the program itself.
+own, has read which plugins are installed, and forks a process for each command line. What a process is given
+when it starts (limits, closed streams, variables that the interpreter reads) is for tests that start the
+program itself.
 """
 
 import atexit
@@ -31,9 +32,9 @@ for name in sys.argv[3:]:
             with contextlib.suppress(ImportError):  # which is that of the commands that need the module
                 importlib.import_module(each.name)
 import pai_runtime.cli
-from pai_runtime.host.host import Host
-from pai_runtime.host.policy import NO_POLICY
-assert list(Host(NO_POLICY).usable)  # what is kept of it, such as compiled patterns, depends on no environment
+from pai_runtime.host.host import Host, InstalledPlugins
+installed = InstalledPlugins()
+assert dict(installed)  # reads all of them
 gc.freeze()
 
 def run(given):
@@ -44,8 +45,10 @@ def run(given):
     os.environ.update(given["environment"])
     time.tzset()
     # As the interpreter has them before its own; an empty one is the working directory.
-    first = os.environ.get("PYTHONPATH")
-    sys.path[:0] = map(os.path.abspath, first.split(":")) if first else ()
+    if first := os.environ.get("PYTHONPATH"):
+        sys.path[:0] = map(os.path.abspath, first.split(":"))
+    else:
+        Host.installed = installed
     sys.argv[1:] = given["args"]
     try:
         sys.exit(pai_runtime.cli.main())

@@ -160,7 +160,7 @@ def _loaded() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutate", [mutate_structure, mutate_text, insert_secrets])
 @settings(
-    max_examples=300 if os.environ.get("CI") else 50,
+    max_examples=100 if os.environ.get("CI") else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -94,7 +94,7 @@ def test_what_is_written_is_what_was_made(document: dict[str, Any]) -> None:
     assert parse_document(yaml_of(document), "new.yaml").data == made.root.data
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(_JOB)
 def test_both_versions_of_any_job_have_the_same_plans(document: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
