@@ -32,12 +32,12 @@ def code(tmp_path: Path) -> Path:
 def mounted(openpai: Lab, tmp_path: Path) -> Lab:
     """A user whose machine has the cluster's storage, as its tasks have it at another path."""
     (tmp_path / "here").mkdir()
-    (tmp_path / "there").symlink_to("here")
+    (tmp_path / "it's there").symlink_to("here")
     return Lab(openpai.server, code={"storage": "datasets", "mountedAt": str(tmp_path / "here")})
 
 
 def with_storage(folder: Path, command: str) -> dict[str, Any]:
-    storages = [{"name": "datasets", "mountPath": str(folder / "there")}]
+    storages = [{"name": "datasets", "mountPath": str(folder / "it's there")}]
     return job(extras={"storages": storages}, worker={"commands": [command]})
 
 
@@ -92,7 +92,7 @@ def test_a_storage_that_the_job_does_not_mount_is_mounted_for_its_code(mounted: 
     reader = submitted(mounted, job(), code)
     (storage,) = mounted.job(reader).submission.public["extras"]["storages"]
     assert storage["name"] == "datasets"
-    assert f"cp '{storage['mountPath']}/" in mounted.job(reader).submission.commands["worker"]
+    assert f"cp {storage['mountPath']}/" in mounted.job(reader).submission.commands["worker"]
 
 
 def test_a_short_secret_that_the_archive_has_by_chance_is_no_leak(openpai: Lab, code: Path) -> None:

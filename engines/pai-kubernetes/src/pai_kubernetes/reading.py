@@ -6,7 +6,7 @@ from typing import Any, Final
 from pai_kubernetes.profile import KubernetesProfile, MountedStorage, SkuType, Storage, VirtualCluster
 from pai_pod.engine import BadReference, parse_reference
 from pai_runtime.engine import Problems, Profile, Value
-from pai_runtime.engine.documents import check_value, package_schema, written_path
+from pai_runtime.engine.documents import check_value, package_schema, text, written_path
 
 _KINDS: Final = ("claim", "nfs", "hostPath")
 _GPU: Final = "nvidia.com/gpu"
@@ -18,7 +18,7 @@ def read_profile(profile: Profile) -> KubernetesProfile:
     check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
     problems.check()
     _check_image(root.get("runtimeImage"), problems)
-    gpu_resource = _text(root, "gpuResource") or _GPU
+    gpu_resource = text(root, "gpuResource") or _GPU
     storages = {str(each.key): _storage(each, problems) for each in _items(root, "storages")}
     clusters = {str(each.key): _virtual_cluster(each, problems) for each in _items(root, "virtualClusters")}
     sku_types = {str(each.key): _sku_type(each, gpu_resource) for each in _items(root, "skuTypes")}
@@ -28,17 +28,17 @@ def read_profile(profile: Profile) -> KubernetesProfile:
     kubeconfig = root.get("kubeconfig")
     return KubernetesProfile(
         name=profile.name,
-        runtime_image=_text(root, "runtimeImage"),
+        runtime_image=text(root, "runtimeImage"),
         delivery=root.data.get("delivery", "copy"),
-        context=_text(root, "context"),
+        context=text(root, "context"),
         kubeconfig=str(written_path(kubeconfig)) if kubeconfig else "",
-        namespace=_text(root, "namespace"),
+        namespace=text(root, "namespace"),
         storages=storages,
         virtual_clusters=clusters if root.get("virtualClusters") else None,
         gpu_resource=gpu_resource,
         sku_types=sku_types,
         runtime_image_at=root.at(("runtimeImage",)),
-        image_pull_policy=_text(root, "imagePullPolicy") or "IfNotPresent",
+        image_pull_policy=text(root, "imagePullPolicy") or "IfNotPresent",
         image_pull_secrets=root.data.get("imagePullSecrets", ()),
         ttl=root.data.get("ttlSecondsAfterFinished"),
         output=output,
@@ -62,11 +62,11 @@ def _storage(value: Value, problems: Problems) -> Storage:
     export = value.get("nfs") or value
     return Storage(
         name=str(value.key),
-        claim=_text(value, "claim"),
-        nfs_server=_text(export, "server"),
-        nfs_path=_text(export, "path"),
-        host_path=_text(value, "hostPath"),
-        sub_path=_text(value, "subPath"),
+        claim=text(value, "claim"),
+        nfs_server=text(export, "server"),
+        nfs_path=text(export, "path"),
+        host_path=text(value, "hostPath"),
+        sub_path=text(value, "subPath"),
         read_only=value.data.get("readOnly", False),
     )
 
@@ -77,7 +77,7 @@ def _mounted(
     """Return the storage of `output` or `code`; None if there is none, or it is not fit for that."""
     if value is None:
         return None
-    name = _text(value, "storage")
+    name = text(value, "storage")
     storage = storages.get(name)
     fault = ""
     if storage is None:
@@ -91,7 +91,7 @@ def _mounted(
         meant = problems.suggestions.near_miss(name, storages) if storage is None else None
         problems.add(at.problem(f"wrong-{value.key}", fault, found=name, suggestion=meant))
         return None
-    return MountedStorage(storage, _text(value, "mountedAt"))
+    return MountedStorage(storage, text(value, "mountedAt"))
 
 
 def _virtual_cluster(value: Value, problems: Problems) -> VirtualCluster:
@@ -118,8 +118,3 @@ def _sku_type(value: Value, gpu_resource: str) -> SkuType:
 def _items(root: Value, key: str) -> list[Value]:
     found = root.get(key)
     return list(found.values()) if found else []
-
-
-def _text(value: Value, key: str) -> str:
-    found: str = value.data.get(key) or ""
-    return found

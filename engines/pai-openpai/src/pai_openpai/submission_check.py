@@ -58,8 +58,8 @@ def check_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
     uses = (use for role in job.roles for use in job.uses[role].uses if _short(use.plugin) == _CMD)
     if names := list(dict.fromkeys(f"'{use.name}'" for use in uses)):
         message = (
-            f"is there when the commands of a task role begin, in their working directory; on OpenPAI, those"
-            f" of {listed(names)} have another one, and what runs before has no code"
+            "on OpenPAI, this code is there once the commands of a task role begin: those of"
+            f" {listed(names)} do not start in its directory, and have no code before that"
         )
         problems.add(where.problem("code-in-commands-only", message, severity="warning"))
 

@@ -4,6 +4,7 @@ The commands of each task role unpack it, in plain shell, since the pods may hav
 """
 
 import base64
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -44,7 +45,7 @@ class SubmittedCode:
         digest = name.partition(".")[0]
         # A copy, since others can write to the storage in the meantime.
         return (
-            f"{_ENTER}cp '{mounted}/{STORED_IN}/{name}' {_COPY}\n"
+            f"{_ENTER}cp {shlex.quote(f'{mounted}/{STORED_IN}/{name}')} {_COPY}\n"
             f"printf '%s  %s\\n' {digest} {_COPY} | sha256sum -c - > /dev/null\n"
             f"tar -xzf {_COPY}\nrm {_COPY}\n"
         )

@@ -13,7 +13,14 @@ from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
 from pai_network.authorization import basic, bearer
 from pai_pod.engine import paths
 from pai_runtime.engine import ClusterError, InvalidInput, Problem, Problems, Value
-from pai_runtime.engine.documents import check_value, package_schema, read_document, read_file, split_url
+from pai_runtime.engine.documents import (
+    check_value,
+    package_schema,
+    read_document,
+    read_file,
+    split_url,
+    text,
+)
 from pai_runtime.engine.messages import listed, near_miss
 
 SERVICE_ACCOUNT: Final = Path(paths.SERVICE_ACCOUNT)
@@ -69,22 +76,22 @@ class _Config:
         """Return the access that a context describes; its faults are reported. Raises `InvalidInput`."""
         context = self._context(name)
         cluster = self._named_in(context, "cluster")
-        user = self._named_in(context, "user") if _text(context, "user") else None
+        user = self._named_in(context, "user") if text(context, "user") else None
         origin = f"context '{_context_name(context)}' in {context.position.file}"
         return Access(
             server=self._server(cluster),
-            user=_text(context, "user") or "nobody",
+            user=text(context, "user") or "nobody",
             origin=origin,
-            namespace=_text(context, "namespace") or "default",
+            namespace=text(context, "namespace") or "default",
             authority=self._data(cluster, "certificate-authority"),
             insecure=cluster.data.get("insecure-skip-tls-verify", False),
-            server_name=_text(cluster, "tls-server-name"),
+            server_name=text(cluster, "tls-server-name"),
             proxy=self._proxy(cluster),
             credentials=self._credentials(user, cluster, origin) if user else Fixed(),
         )
 
     def _context(self, name: str) -> Value:
-        current = next(filter(None, (_text(root, "current-context") for root in self._roots)), "")
+        current = next(filter(None, (text(root, "current-context") for root in self._roots)), "")
         if not (name or current):
             message = "no current-context; set one, or name a context in the profile"
             raise InvalidInput([Problem("missing-field", message, self._position, "current-context")])
@@ -99,7 +106,7 @@ class _Config:
 
     def _named_in(self, context: Value, kind: str) -> Value:
         """Return the cluster or the user that a context names. Raises `InvalidInput`."""
-        name = _text(context, kind)
+        name = text(context, kind)
         found = self._find(f"{kind}s", kind, name)
         if found is None:
             where = context.get(kind) or context
@@ -122,7 +129,7 @@ class _Config:
                 yield from entries.values()
 
     def _server(self, cluster: Value) -> str:
-        server = _text(cluster, "server").rstrip("/")
+        server = text(cluster, "server").rstrip("/")
         url = split_url(server)
         if url is None or url.username is not None or url.query or url.fragment:
             value = cluster.get("server") or cluster
@@ -131,12 +138,12 @@ class _Config:
         return server
 
     def _proxy(self, cluster: Value) -> str:
-        text = _text(cluster, "proxy-url")
-        if text and split_url(text) is None:
+        proxy = text(cluster, "proxy-url")
+        if proxy and split_url(proxy) is None:
             value, expected = cluster.get("proxy-url") or cluster, "the URL of an HTTP proxy"
             self._problems.add(value.problem("wrong-value", f"expected {expected}", expected=expected))
             return ""
-        return text
+        return proxy
 
     def _credentials(self, user: Value, cluster: Value, origin: str) -> Credentials:
         for key in _UNSUPPORTED:
@@ -151,19 +158,19 @@ class _Config:
         if bool(certificate) != bool(key_data):
             message = "expected a client certificate and its key, found only one of them"
             self._problems.add(user.problem("missing-field", message))
-        file = _text(user, "tokenFile")
+        file = text(user, "tokenFile")
         if file:
             return TokenFile(_beside(user, file), origin, Login("", certificate, key_data))
         return Fixed(Login(self._authorization(user), certificate, key_data))
 
     def _authorization(self, user: Value) -> str:
-        token, name = user.get("token"), _text(user, "username")
+        token, name = user.get("token"), text(user, "username")
         if token is not None and token.data:
             try:
                 return bearer(token.data)
             except ValueError as error:
                 self._problems.add(token.problem("wrong-value", str(error)))
-        return basic(name, _text(user, "password")) if name else ""
+        return basic(name, text(user, "password")) if name else ""
 
     def _exec(self, plugin: Value, cluster: Value) -> ExecConfig:
         version = plugin.get("apiVersion")
@@ -172,16 +179,16 @@ class _Config:
             self._problems.add(
                 version.problem("wrong-value", f"expected {expected}", f"'{version.text}'", expected)
             )
-        command = _text(plugin, "command")
+        command = text(plugin, "command")
         env = {each["name"]: each["value"] for each in plugin.data.get("env") or ()}
         return ExecConfig(
             origin=str(plugin.position),
-            api_version=_text(plugin, "apiVersion"),
+            api_version=text(plugin, "apiVersion"),
             command=str(_beside(plugin, command)) if os.sep in command else command,
             args=tuple(plugin.data.get("args") or ()),
             env=env,
-            hint=_text(plugin, "installHint"),
-            mode=_text(plugin, "interactiveMode") or "IfAvailable",
+            hint=text(plugin, "installHint"),
+            mode=text(plugin, "interactiveMode") or "IfAvailable",
             cluster=self._cluster_info(cluster) if plugin.data.get("provideClusterInfo") else None,
         )
 
@@ -219,11 +226,6 @@ class _Config:
 def _context_name(context: Value) -> str:
     """Return the name of a context."""
     return str(context.above.data.get("name")) if context.above else ""
-
-
-def _text(value: Value, key: str) -> str:
-    text = value.data.get(key)
-    return text if isinstance(text, str) else ""
 
 
 def _beside(value: Value, path: str) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pai_runtime.engine import Problems, Profile
-from pai_runtime.engine.documents import check_value, package_schema, split_url, written_path
+from pai_runtime.engine.documents import check_value, package_schema, split_url, text, written_path
 
 ENGINE: Final = "openpai"
 """The name of the engine in profiles."""
@@ -41,14 +41,14 @@ def read_profile(profile: Profile) -> OpenpaiProfile:
         expected = "the address of a portal, without user, password or query"
         problems.add(written.problem("invalid-url", f"expected {expected}", expected=expected))
     problems.check()
-    ca_file, code = root.get("caFile"), root.data.get("code", {})
+    ca_file, code = root.get("caFile"), root.get("code")
     return OpenpaiProfile(
         profile.name,
         written.text.rstrip("/"),
         written_path(ca_file) if ca_file else None,
-        root.data.get("virtualCluster", ""),
+        text(root, "virtualCluster"),
         root.data.get("runtime", "openpai") == "openpai",
         tuple(root.data["plugins"]) if "plugins" in root.data else None,
-        code.get("storage", ""),
-        code.get("mountedAt", ""),
+        text(code, "storage"),
+        text(code, "mountedAt"),
     )
