@@ -17,7 +17,7 @@ from pai_runtime.engine import (
     RunRequest,
     Unreadable,
 )
-from pai_slurm.profile import read_profile
+from pai_slurm.profile import REQUEUE, TIME, read_profile
 from pai_slurm.times import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 # A plugin's modules are compiled at each start, and what follows a run is not needed to submit it.
 # ruff: noqa: PLC0415
 
-TIME: Final = "time-limit"
-REQUEUE: Final = "requeue"
 _CANNOT: Final = {
     "--share": "the directory of a run has secrets until it begins",
     "--task": "all tasks of a job run; for fewer of them, use --role-instances",
@@ -73,7 +71,7 @@ class SlurmCluster(Engine):
         """Return a run that is not submitted yet."""
         from pai_slurm.new_run import NewSlurmRun
 
-        return NewSlurmRun(self, request)
+        return NewSlurmRun(self.profile, self.open_run, request)
 
     def open_run(self, name: str) -> "SlurmRunReader":
         """Return the run of this name."""

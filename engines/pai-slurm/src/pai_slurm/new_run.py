@@ -1,6 +1,6 @@
 """A new run on a Slurm cluster: what is checked before its job is submitted, and its submission."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +21,9 @@ from pai_runtime.engine import (
 from pai_runtime.engine.local import Folder, TaskName, local_environment, placement
 from pai_runtime.engine.submitting import write_submission
 from pai_slurm.checks import check_cluster, check_images, check_job, check_storages
-from pai_slurm.cluster import REQUEUE, TIME, SlurmCluster
 from pai_slurm.commands import Refused, call
 from pai_slurm.images import Images
+from pai_slurm.profile import REQUEUE, TIME, SlurmProfile
 from pai_slurm.script import COMMENT, batch_script
 from pai_slurm.submitted import Settings, new_folder, note_job, note_settings, note_submission
 
@@ -32,23 +32,26 @@ _BUNDLES: Final = ".bundles"
 
 
 class NewSlurmRun(NewRun):
-    """A run of a job that is not submitted yet."""
+    """A run of a job that is not submitted yet; `open_run` returns a submitted one by its name."""
 
-    def __init__(self, cluster: SlurmCluster, request: RunRequest) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, profile: SlurmProfile, open_run: Callable[[str], RunReader], request: RunRequest
+    ) -> None:
+        self._profile = profile
+        self._open_run = open_run
         self._request = request
 
     def place(self, job: Job) -> Placement:
         """Return a placement to look at plans by: where tasks are is known in the allocation."""
         self._job = job
         ports = iter(range(20000, 65536))
-        profile = self._cluster.profile
+        profile = self._profile
         found = placement(job, job.name, self._request.user, profile.runs / job.name, ports)
         return replace(found, storages=frozenset(profile.storages))
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what never can start there."""
-        profile = self._cluster.profile
+        profile = self._profile
         check_job(self._job, problems, requeues=self._requeues)
         check_storages(self._job, plans, profile, problems)
         if profile.images:
@@ -70,7 +73,7 @@ class NewSlurmRun(NewRun):
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> RunReader:  # noqa: ARG002 - as above
         """Write the directory of the run, and submit its script. Raises `CannotRun` or `MayBeLeft`."""
         try:
-            path = new_folder(self._cluster.profile.runs, self._job.name)
+            path = new_folder(self._profile.runs, self._job.name)
         except OSError as error:
             raise CannotRun(
                 f"cannot make the directory of the run: {error.filename}: {error.strerror}"
@@ -89,25 +92,25 @@ class NewSlurmRun(NewRun):
                 if isinstance(error, OSError):
                     raise CannotRun(f"{error.filename}: {error.strerror}") from None
                 raise
-        return self._cluster.open_run(path.name)
+        return self._open_run(path.name)
 
     def _settings(self) -> Settings:
-        storages = {name: str(path) for name, path in self._cluster.profile.storages.items()}
+        storages = {name: str(path) for name, path in self._profile.storages.items()}
         return Settings(self._images(), storages, self._requeues)
 
     @property
     def _requeues(self) -> bool:
-        return self._cluster.profile.requeues or bool(self._request.options.get(REQUEUE))
+        return self._profile.requeues or bool(self._request.options.get(REQUEUE))
 
     def _images(self) -> Images | None:
         """Return how images are run, with the bundle for them, which all nodes see."""
-        images = self._cluster.profile.images
+        images = self._profile.images
         if images is None:
             return None
         from pai_pod.engine import CannotBundle, kept_bundle  # noqa: PLC0415 - only what is used is imported
 
         try:
-            bundle = kept_bundle(self._request.say, self._cluster.profile.runs / _BUNDLES)
+            bundle = kept_bundle(self._request.say, self._profile.runs / _BUNDLES)
         except CannotBundle as error:
             raise CannotRun(str(error)) from None
         return replace(images, bundle=str(bundle))
@@ -132,10 +135,10 @@ class NewSlurmRun(NewRun):
 
     def _allocation(self) -> dict[str, str]:
         time_limit = self._request.options.get(TIME)
-        return {**self._cluster.profile.allocation, **({"time": time_limit} if time_limit else {})}
+        return {**self._profile.allocation, **({"time": time_limit} if time_limit else {})}
 
     def _script(self, name: str) -> str:
-        runs = self._cluster.profile.runs
+        runs = self._profile.runs
         return batch_script(self._job, runs / name, self._allocation(), requeues=self._requeues)
 
 

@@ -8,6 +8,10 @@ from pai_runtime.engine import Problems, Profile, Value, field, record
 from pai_runtime.engine.documents import check_value, package_schema, written_path
 from pai_slurm.images import Images
 
+TIME: Final = "time-limit"
+REQUEUE: Final = "requeue"
+"""Options of a run, which take precedence over the profile."""
+
 _OURS: Final = (
     "chdir",
     "comment",
