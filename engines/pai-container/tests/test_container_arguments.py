@@ -9,9 +9,10 @@ import pytest
 
 from pai_container import client
 from pai_container.client import LIMITS, Client, ProgramFailed, open_client
-from pai_container.container import Container, Mount, run_argv
+from pai_container.container import Container, run_argv
 from pai_container.gpus import devices_for
 from pai_runtime.engine import CannotRun
+from pai_runtime.engine.local import Bind
 from tests.job_harness import build
 from tests.support import job
 
@@ -28,7 +29,7 @@ CONTAINER = Container(
     shm=64,
     devices=("nvidia.com/gpu=1",),
     ports=(15000,),
-    storages=(Mount("/data", "/mnt/data", read_only=True),),
+    storages=(Bind("/data", "/mnt/data", read_only=True),),
     work=None,
 )
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from pai_runtime.engine import CannotRun
-from pai_slurm.images import Bound, Images, contained, image_of
+from pai_runtime.engine.local import Bind
+from pai_slurm.contained import contained
+from pai_slurm.images import Images, image_of
 from pai_slurm.storages import is_in_place
 from tests.slurm_cluster import NEEDS
 from tests.slurm_fixtures import write_profile
@@ -158,7 +160,7 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
     """Neither can be had here: what they are told is all that can be tested."""
     (tmp_path / "apptainer").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
-    data = [Bound("/shared/data", "/data", read_only=True)]
+    data = [Bind("/shared/data", "/data", read_only=True)]
     mounts = ["/b:/usr/local/pai/bundle:ro", "/run/w/0:/usr/local/pai/runtime.d", "/shared/data:/data:ro"]
     work = "/usr/local/pai/runtime.d/work"
     made = contained(Images("apptainer", bundle="/b"), "docker://x", "/run/w/0", data, gpu=True)
@@ -183,4 +185,4 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
 @pytest.mark.parametrize("path", ["/a:/etc", "/a,b"])
 def test_a_path_that_would_be_read_as_two_is_refused(path: str) -> None:
     with pytest.raises(CannotRun):
-        contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", [Bound("/d", path)], gpu=False)
+        contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", [Bind("/d", path)], gpu=False)

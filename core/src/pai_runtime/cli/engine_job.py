@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli.chosen_tasks import chosen_tasks
+from pai_runtime.cli.given_run import own_host
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -13,7 +14,6 @@ from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.engines.hidden import hide
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest
-from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.definitions import JobDefinitions
@@ -46,7 +46,7 @@ class EngineJob:
         tasks: Sequence[tuple[str, int | None]] = (),
         prints_output: bool = False,
     ) -> None:
-        host = given_host(args.policy)
+        host = own_host(args.policy)
         self._args = args
         self._engine = engine
         self._options = options or {}

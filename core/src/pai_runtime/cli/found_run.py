@@ -1,12 +1,11 @@
 """A run that a command has found, as far as it is readable."""
 
-from dataclasses import dataclass
-
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FoundRun:
     """A run, or why it is unreadable, with its reader."""
 

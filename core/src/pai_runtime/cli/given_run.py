@@ -2,7 +2,9 @@
 
 import contextlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import near_miss
@@ -15,9 +17,23 @@ from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.record import record
 from pai_runtime.terminal.words import command_on, full_name, task_ranges
 
+if TYPE_CHECKING:
+    from pai_runtime.host.host import Host
+
 
 class NotThere(Exception):
     """The exception for a run or task that does not exist, or cannot be read."""
+
+
+@cache
+def own_host(policy: Path | None = None) -> "Host":
+    """Return the host of this command under all policies that there are: one, since it reads each manifest.
+
+    Raises `InvalidInput`.
+    """
+    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - local runs need none
+
+    return given_host(policy)
 
 
 def given_engine(on: str | None, policy: Path | None = None, container: str | None = None) -> Engine:
@@ -28,9 +44,8 @@ def given_engine(on: str | None, policy: Path | None = None, container: str | No
     if on is None and container is None:
         return LocalEngine()
     from pai_runtime.engines.finding import open_container_engine, open_engine  # noqa: PLC0415 - local runs need none
-    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
 
-    host = given_host(policy)
+    host = own_host(policy)
     return open_container_engine(container, host) if container is not None else open_engine(str(on), host)
 
 
@@ -40,9 +55,8 @@ def engine_within(policy: Path | None = None) -> Engine | None:
     Raises `InvalidInput`.
     """
     from pai_runtime.engines.finding import is_within, open_engine_within  # noqa: PLC0415 - as above
-    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
 
-    return open_engine_within(given_host(policy)) if is_within() else None
+    return open_engine_within(own_host(policy)) if is_within() else None
 
 
 def refusal(engine: Engine, word: str, on: str | None) -> str:

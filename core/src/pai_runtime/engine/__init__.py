@@ -48,6 +48,7 @@ from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import field, record, replace
 
 __all__ = [
     "CannotCopy",
@@ -81,4 +82,7 @@ __all__ = [
     "TaskVariables",
     "Unreadable",
     "Value",
+    "field",
+    "record",
+    "replace",
 ]

@@ -2,26 +2,16 @@
 
 Such an engine is a `LocalEngine` whose runs are a `NewLocalRun` at a `Site` of its own. All else is as for
 local runs: their directories, and the commands that look at them.
+
+Most names are imported when they are first asked for: who submits a run needs few of them.
 """
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from pai_runtime.document.configuration_files import user_directory
-from pai_runtime.engines.local.addresses import check_address
-from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
-from pai_runtime.engines.local.entering import enter
 from pai_runtime.engines.local.environment import local_environment, secrets_among
-from pai_runtime.engines.local.launcher import Launch
-from pai_runtime.engines.local.machine import OPTIONS, LocalEngine, NewLocalRun
 from pai_runtime.engines.local.placement import placement
-from pai_runtime.engines.local.reader import LocalRunReader
-from pai_runtime.engines.local.request import LocalRequest
-from pai_runtime.engines.local.site import Site
-from pai_runtime.engines.local.storages import binds, check_storages
-from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
-from pai_runtime.supervisor.recording import cannot_run
 from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv, python_argv
@@ -29,6 +19,22 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import LOGS, RECORD, SHARED, WORK
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.signals import STOP_SIGNALS
+
+if TYPE_CHECKING:
+    from pai_runtime.document.configuration_files import user_directory
+    from pai_runtime.engines.local.addresses import check_address
+    from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
+    from pai_runtime.engines.local.entering import enter
+    from pai_runtime.engines.local.isolation import Bind
+    from pai_runtime.engines.local.launcher import Launch
+    from pai_runtime.engines.local.machine import OPTIONS, LocalEngine, NewLocalRun
+    from pai_runtime.engines.local.reader import LocalRunReader
+    from pai_runtime.engines.local.request import LocalRequest
+    from pai_runtime.engines.local.site import Site
+    from pai_runtime.engines.local.storages import check_storages, image_binds
+    from pai_runtime.engines.local.task import TaskSettings
+    from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
+    from pai_runtime.supervisor.recording import cannot_run
 
 PIPED_SUPERVISOR: Final = "pai_runtime.supervisor.piped"
 """The module whose ``main`` supervises a task on another machine; see there."""
@@ -41,6 +47,7 @@ __all__ = [
     "SHARED",
     "STOP_SIGNALS",
     "WORK",
+    "Bind",
     "Folder",
     "Launch",
     "LaunchOptions",
@@ -52,7 +59,6 @@ __all__ = [
     "TaskName",
     "TaskSettings",
     "adopt_orphans",
-    "binds",
     "cannot_run",
     "check_address",
     "check_storages",
@@ -61,6 +67,7 @@ __all__ = [
     "end_with_parent",
     "enter",
     "hook_argv",
+    "image_binds",
     "keep_to_ourselves",
     "killed_by",
     "lack_of_devices",
@@ -70,3 +77,33 @@ __all__ = [
     "secrets_among",
     "user_directory",
 ]
+
+_PLACES: Final = {
+    "Bind": "engines.local.isolation",
+    "Launch": "engines.local.launcher",
+    "LocalEngine": "engines.local.machine",
+    "LocalRequest": "engines.local.request",
+    "LocalRunReader": "engines.local.reader",
+    "NewLocalRun": "engines.local.machine",
+    "OPTIONS": "engines.local.machine",
+    "Site": "engines.local.site",
+    "TaskSettings": "engines.local.task",
+    "adopt_orphans": "supervisor.process_tree",
+    "cannot_run": "supervisor.recording",
+    "check_address": "engines.local.addresses",
+    "check_storages": "engines.local.storages",
+    "device_variables": "engines.local.devices",
+    "devices_of": "engines.local.devices",
+    "end_with_parent": "supervisor.process_tree",
+    "enter": "engines.local.entering",
+    "image_binds": "engines.local.storages",
+    "lack_of_devices": "engines.local.devices",
+    "user_directory": "document.configuration_files",
+}
+"""The module of each that is imported late."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"pai_runtime.{_PLACES[name]}"), name)

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -13,6 +12,7 @@ from pai_runtime.document.value import Node, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.masking import Masks
+from pai_runtime.task.record import record
 
 _MASK: Final = "******"
 """The mask in the place of the section, which is also the platform's."""
@@ -21,7 +21,7 @@ _REFERENCE: Final = re.compile("<%.*?%>")
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JobFile:
     """A job file with its section of secrets masked; all other lines keep their numbers.
 

@@ -8,17 +8,16 @@ completed without either has succeeded.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
 
 from pai_runtime.job.model import TaskRole
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.record import replace
+from pai_runtime.task.record import record, replace
 from pai_runtime.task.vocabulary import FailedOutcome
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Decision:
     """The decision about a job: its exit code, and the task that failed it, if one did."""
 

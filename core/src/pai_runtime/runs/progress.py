@@ -1,17 +1,17 @@
 """The progress of a task, from its ``state.json``, which is untrusted and may be written meanwhile."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.record import field, record
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import StatePhase
 
 _FAR_FUTURE = 1e11
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Progress:
     """The content of ``state.json``: the phase of a task, its use, and since when (seconds since 1970).
 

@@ -8,13 +8,13 @@ import calendar
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.record import record
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
@@ -34,7 +34,7 @@ _MOST_RUN_CONTAINERS = 500_000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunTask:
     """A task in ``run.json``; times are in seconds since 1970, None before they are known.
 
@@ -68,7 +68,7 @@ class RunTask:
         return self.state not in ("waiting", "running")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Run:
     """A run of a job, as in ``run.json``: all its tasks, and the name of its engine.
 
@@ -156,7 +156,7 @@ class Run:
             raise ValueError(f"it does not describe a run: {error}") from None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Unreadable:
     """The reason why a run cannot be read, and whether that is because there is none."""
 

@@ -1,7 +1,6 @@
 """The summary of a run: what failed, where and why, what was restarted, and which services it had."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
@@ -9,6 +8,7 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.runs.usage import MOST_READ, Usage, usage_of_tasks
 from pai_runtime.task.plan import EXIT_EVENTS
+from pai_runtime.task.record import field, record
 from pai_runtime.task.runtime_log import text_of
 
 NOT_RETRIED = (
@@ -17,7 +17,7 @@ NOT_RETRIED = (
 """The reason why a task, or the job, was not retried although it had retries left."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Failure:
     """A failed task with what its exit record says; without a record, `message` is empty.
 
@@ -35,7 +35,7 @@ class Failure:
     beside_command: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Service:
     """A service of a task that could be reached at `address`; None if it failed, which `why` explains."""
 
@@ -45,7 +45,7 @@ class Service:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Callbacks:
     """The callbacks of a task that failed after its command: their number, and those that are known.
 
@@ -57,7 +57,7 @@ class Callbacks:
     known: tuple[FailedCallback, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Summary:
     """A run that has ended, summarised.
 

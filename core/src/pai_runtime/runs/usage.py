@@ -1,17 +1,17 @@
 """What a task has used, from its exit record, which is untrusted."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.record import record
 
 MOST_READ = 1000
 """Tasks of a run whose records are read for what is notable of them: more would take long."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Usage:
     """What a task has used: MiB of memory at its peak, seconds of all processors; and what it requests.
 

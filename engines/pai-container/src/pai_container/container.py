@@ -9,21 +9,12 @@ from typing import Final
 
 from pai_container.client import Client
 from pai_pod.engine import RUNTIME_DIR, paths
-from pai_runtime.engine.local import SHARED
+from pai_runtime.engine.local import SHARED, Bind
 
 PUBLISHED_AT: Final = "127.0.0.1"
 """The host of this machine at which ports of containers can be reached."""
 _OF_PODMAN: Final = ("--http-proxy=false",)
 """What only Podman needs to be told: by itself it passes on proxies, which may have a password."""
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A directory of this machine, and its path in the container."""
-
-    source: str
-    target: str
-    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,7 @@ class Container:
     shm: int
     devices: Sequence[str]
     ports: Sequence[int]
-    storages: Sequence[Mount]
+    storages: Sequence[Bind]
     work: str | None
 
     @property
@@ -65,7 +56,7 @@ def owner_argv(client: Client, container: Container, owner: str) -> list[str]:
     tool = f"{paths.BUNDLE}/applets/chown"
     limits = ["--network=none", "--user=0", f"--entrypoint={tool}"]
     folder = container.folder
-    mounts = _mounts([Mount(str(container.bundle), paths.BUNDLE, read_only=True), Mount(folder, folder)])
+    mounts = _mounts([Bind(str(container.bundle), paths.BUNDLE, read_only=True), Bind(folder, folder)])
     options = (*_common(client, f"{container.name}-owner"), *mounts, *limits)
     return [client.path, *options, container.image, "-R", "-h", owner, folder]
 
@@ -96,16 +87,16 @@ def _options(client: Client, container: Container) -> Iterator[str]:
     for port in container.ports:
         yield f"--publish={PUBLISHED_AT}:{port}:{port}"
     yield f"--env={RUNTIME_DIR}={container.folder}"
-    own = Mount(container.folder, container.folder)
+    own = Bind(container.folder, container.folder)
     # One file for all tasks of the run, by links.
-    shared = Mount(f"{container.folder}/{SHARED}", f"{container.folder}/{SHARED}", read_only=True)
-    bundle = Mount(str(container.bundle), paths.BUNDLE, read_only=True)
+    shared = Bind(f"{container.folder}/{SHARED}", f"{container.folder}/{SHARED}", read_only=True)
+    bundle = Bind(str(container.bundle), paths.BUNDLE, read_only=True)
     yield from _mounts([bundle, own, shared, *container.storages])
     if container.work is not None:
         yield f"--workdir={container.work}"
 
 
-def _mounts(mounts: Sequence[Mount]) -> Iterator[str]:
+def _mounts(mounts: Sequence[Bind]) -> Iterator[str]:
     for mount in mounts:
         fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}"]
         line = io.StringIO()

@@ -8,7 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from pai_container.client import LIMITS, Client, ProgramFailed
-from pai_container.container import Container, Mount
+from pai_container.container import Container
 from pai_container.gpus import devices_for
 from pai_container.images import available_images
 from pai_container.launcher import Launcher
@@ -17,13 +17,14 @@ from pai_pod.engine import CannotBundle, kept_bundle, task_images
 from pai_runtime.engine import CannotRun, Job, Placement, Plan
 from pai_runtime.engine.local import (
     WORK,
+    Bind,
     Folder,
     LocalRequest,
     Site,
     TaskName,
     TaskSettings,
-    binds,
     check_storages,
+    image_binds,
     placement,
 )
 
@@ -99,7 +100,7 @@ class Containers(Site):
             self._network = None
 
     def _container(
-        self, name: TaskName, image: str, bundle: Path, storages: list[Mount], network: str
+        self, name: TaskName, image: str, bundle: Path, storages: list[Bind], network: str
     ) -> Container:
         role, folder = self.job.roles[name[0]], self.folder.path / name[0] / str(name[1])
         ports = self._placement.places[name].ports if self._placement else {}
@@ -118,25 +119,9 @@ class Containers(Site):
             work=str(folder / WORK) if self.wanted.code is not None else None,
         )
 
-    def _storages(self, plans: Mapping[TaskName, Plan], *, make: bool) -> dict[TaskName, list[Mount]]:
+    def _storages(self, plans: Mapping[TaskName, Plan], *, make: bool) -> dict[TaskName, list[Bind]]:
         storages, run = self.wanted.storages, self.folder.path
-        try:
-            for plan in plans.values():
-                binds(plan, storages, run, make=make)
-        except OSError as error:
-            raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
-        return {
-            name: [
-                Mount(
-                    str(storages[each.mount.source].absolute() / each.mount.sub_path),
-                    each.mount.path,
-                    each.mount.read_only,
-                )
-                for each in plan.mounts
-                if each.mount.source in storages
-            ]
-            for name, plan in plans.items()
-        }
+        return {name: image_binds(plan, storages, run, make=make) for name, plan in plans.items()}
 
 
 def _hosts(job: Job) -> dict[TaskName, str]:

@@ -5,25 +5,28 @@ import os
 import pwd
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pai_pod.engine import paths
-from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
+from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems, replace
 from pai_runtime.engine.local import (
     Folder,
     LocalRequest,
     Site,
     TaskName,
     TaskSettings,
+    image_binds,
     local_environment,
     placement,
 )
-from pai_slurm.allocation import Place, addresses, components_of, places_of
-from pai_slurm.images import Contained, Images, contained, role_images
+from pai_slurm.allocation import Allocation, Place, places_of
+from pai_slurm.images import Images, role_images
 from pai_slurm.shapes import shape_of
 from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
-from pai_slurm.storages import bound_storages, check_mounted
+from pai_slurm.storages import check_mounted
 from pai_slurm.submitted import NODES
+
+if TYPE_CHECKING:
+    from pai_slurm.contained import Contained
 
 
 class Allocated(Site):
@@ -39,12 +42,14 @@ class Allocated(Site):
         folder: Folder,
         wanted: LocalRequest,
         *,
+        allocation: Allocation,
         images: Images | None,
         only: int | None = None,
         limit: str = "",
     ) -> None:
         super().__init__(job, folder, wanted)
         self.only = None if only is None else job.tasks[only]
+        self._allocation = allocation
         self._images = images
         self._limit = limit
         self._places: Mapping[TaskName, Place] = {}
@@ -55,21 +60,22 @@ class Allocated(Site):
         path = self.folder.path
         found = placement(self.job, path.name, self.wanted.user, path, ports, only=self.only)
         try:
-            components = components_of(os.environ)
+            components = self._allocation.components()
             if self.only is None:
                 self._places = places_of(self.job, components)
             else:
                 shape = shape_of(self.job.roles[self.only[0]])
                 self._places = {self.only: Place(components[0].nodes[0].name, None, shape)}
-            hosts = addresses({place.node for place in self._places.values()})
+            hosts = self._allocation.addresses({place.node for place in self._places.values()})
         except ClusterError as error:
             raise CannotRun(str(error)) from None
         self._hosts = {name: hosts.get(place.node, place.node) for name, place in self._places.items()}
+        in_image = _task_folder() if self._images else None
         places = {
             name: replace(
                 place,
                 host=self._hosts.get(name),  # that of another element of an array is unknown
-                folder=paths.TASK_FOLDER if self._images else place.folder,
+                folder=in_image or place.folder,
             )
             for name, place in found.places.items()
         }
@@ -129,8 +135,10 @@ class Allocated(Site):
         user = pwd.getpwuid(os.geteuid()).pw_name  # without which ch-run does nothing
         return {**MPI_BY_SSH, "USER": user, **found}
 
-    def _contained(self, plans: Mapping[TaskName, Plan], images: Images) -> dict[str, Contained]:
+    def _contained(self, plans: Mapping[TaskName, Plan], images: Images) -> "dict[str, Contained]":
         """Return how each task gets into its image, by its folder. Raises `CannotRun`."""
+        from pai_slurm.contained import contained  # noqa: PLC0415 - as below
+
         problems = Problems()
         path, names = self.folder.path, role_images(self.job, images, problems)
         problems.check()
@@ -139,7 +147,7 @@ class Allocated(Site):
                 images,
                 names[role],
                 str(path / role / str(index)),
-                bound_storages(plan, self.wanted.storages, path),
+                image_binds(plan, self.wanted.storages, path, make=True),
                 gpu=self.job.roles[role].gpu > 0,
             )
             for (role, index), plan in plans.items()
@@ -150,6 +158,12 @@ class Allocated(Site):
             f"{role}/{index}": {"node": place.node, "group": _group(place), "host": self._hosts[role, index]}
             for (role, index), place in self._places.items()
         }
+
+
+def _task_folder() -> str:
+    from pai_pod.engine import paths  # noqa: PLC0415 - only what is used is imported
+
+    return paths.TASK_FOLDER
 
 
 def _group(place: Place) -> str:

@@ -3,12 +3,11 @@
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from pai_runtime.engine import CannotRun, ClusterError, Job
+from pai_runtime.engine import CannotRun, ClusterError, Job, record
 from pai_runtime.engine.records import TaskName
-from pai_slurm.commands import call
+from pai_slurm.commands import Call, call
 from pai_slurm.shapes import Shape, tasks_by_shape
 from pai_slurm.times import moment_of
 
@@ -16,7 +15,7 @@ _COUNTS: Final = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _MOST_NODES: Final = 100_000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Node:
     """A node of a component: its name and CPUs, and for how many tasks Slurm has chosen it."""
 
@@ -25,7 +24,7 @@ class Node:
     tasks: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Component:
     """A component of the allocation; `group` is its number, None in an allocation of one component."""
 
@@ -33,7 +32,7 @@ class Component:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Place:
     """Where a task runs."""
 
@@ -42,12 +41,34 @@ class Place:
     shape: Shape
 
 
-def components_of(environment: Mapping[str, str]) -> list[Component]:
-    """Return the components of the allocation. Raises `CannotRun` or `ClusterError`."""
-    size = environment.get("SLURM_HET_SIZE", "")
-    if not size.isdecimal():
-        return [_component(environment, None)]
-    return [_component(environment, group) for group in range(int(size))]
+class Allocation:
+    """What Slurm says of the allocation that an environment describes; it is asked when this is made."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        size = environment.get("SLURM_HET_SIZE", "")
+        self._groups = range(int(size)) if size.isdecimal() else [None]
+        lists = [environment.get(_of_group("SLURM_JOB_NODELIST", group), "") for group in self._groups]
+        self._job = Call("scontrol", "show", "job", environment.get("SLURM_JOB_ID", ""), "--oneliner")
+        self._nodes = Call("scontrol", "show", "node", ",".join(lists), "--oneliner")
+
+    def components(self) -> list[Component]:
+        """Return its components. Raises `CannotRun` or `ClusterError`."""
+        return [_component(self._environment, group) for group in self._groups]
+
+    def addresses(self, nodes: set[str]) -> dict[str, str]:
+        """Return the address of each node, which may differ from its name. Raises `ClusterError`."""
+        said = self._nodes.answer()
+        found = re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", said, re.MULTILINE)
+        return {name: address for name, address in found if name in nodes}
+
+    def seconds_left(self) -> float | None:
+        """Return for how many seconds it lasts; None if that is unlimited, or unknown."""
+        try:
+            end = re.search(r"\bEndTime=(\S+)", self._job.answer())
+            return moment_of(end[1]) - time.time() if end else None
+        except (ClusterError, ValueError):
+            return None
 
 
 def places_of(job: Job, components: list[Component]) -> dict[TaskName, Place]:
@@ -67,34 +88,21 @@ def places_of(job: Job, components: list[Component]) -> dict[TaskName, Place]:
     return places
 
 
-def addresses(nodes: set[str]) -> dict[str, str]:
-    """Return the address of each node, which may differ from its name. Raises `ClusterError`."""
-    said = call("scontrol", "show", "node", ",".join(sorted(nodes)), "--oneliner")
-    found = re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", said, re.MULTILINE)
-    return {name: address for name, address in found if name in nodes}
-
-
-def seconds_left(job_id: str) -> float | None:
-    """Return for how many seconds the allocation lasts; None if that is unlimited, or unknown."""
-    try:
-        said = call("scontrol", "show", "job", job_id, "--oneliner")
-        end = re.search(r"\bEndTime=(\S+)", said)
-        return moment_of(end[1]) - time.time() if end else None
-    except (ClusterError, ValueError):
-        return None
-
-
 def _component(environment: Mapping[str, str], group: int | None) -> Component:
-    end = "" if group is None else f"_HET_GROUP_{group}"
     try:
-        listed = environment[f"SLURM_JOB_NODELIST{end}"]
-        cpus = _counts(environment[f"SLURM_JOB_CPUS_PER_NODE{end}"])
+        listed = environment[_of_group("SLURM_JOB_NODELIST", group)]
+        cpus = _counts(environment[_of_group("SLURM_JOB_CPUS_PER_NODE", group)])
     except KeyError as error:
         raise CannotRun(f"this is no allocation of Slurm: the variable {error} is unset") from None
-    names = call("scontrol", "show", "hostnames", listed).split()
-    tasks = _counts(environment.get(f"SLURM_TASKS_PER_NODE{end}", ""))
+    is_plain = "[" not in listed
+    names = listed.split(",") if is_plain else call("scontrol", "show", "hostnames", listed).split()
+    tasks = _counts(environment.get(_of_group("SLURM_TASKS_PER_NODE", group), ""))
     tasks += [0] * (len(names) - len(tasks))
     return Component(group, tuple(map(Node, names, cpus, tasks)))
+
+
+def _of_group(variable: str, group: int | None) -> str:
+    return variable if group is None else f"{variable}_HET_GROUP_{group}"
 
 
 def _counts(text: str) -> list[int]:

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from pai_runtime.engine import Job, Placement, RunRequest
+from pai_runtime.engine import Job, Placement, RunRequest, replace
 from pai_runtime.engine.local import OPTIONS, LocalEngine, NewLocalRun
 from pai_slurm.allocated import Allocated
-from pai_slurm.allocation import seconds_left
+from pai_slurm.allocation import Allocation
 from pai_slurm.images import Images
 
 _RESERVE: Final = 60.0
@@ -31,11 +30,12 @@ class AllocationEngine(LocalEngine):
 
     def __init__(self, images: Images | None = None, only: int | None = None) -> None:
         super().__init__()
-        self._site = partial(Allocated, images=images, only=only)
+        self._allocation = Allocation(os.environ)
+        self._site = partial(Allocated, allocation=self._allocation, images=images, only=only)
 
     def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        return NewAllocatedRun(request, self._site)
+        return NewAllocatedRun(request, self._site, self._allocation)
 
 
 class NewAllocatedRun(NewLocalRun):
@@ -43,15 +43,16 @@ class NewAllocatedRun(NewLocalRun):
 
     job: Job
 
-    def __init__(self, request: RunRequest, site: "partial[Allocated]") -> None:
+    def __init__(self, request: RunRequest, site: "partial[Allocated]", allocation: Allocation) -> None:
         super().__init__(request)
+        self._allocation = allocation
         self._allocated = site
 
     def place(self, job: Job) -> Placement:
         """Return a placement; tasks end before the allocation, with the time to save their work."""
         self.job, limit = job, ""
         request, job_id = self._request, os.environ.get("SLURM_JOB_ID", "")
-        left = seconds_left(job_id)
+        left = self._allocation.seconds_left()
         if left is not None:
             timeout = max(left - min(_RESERVE + job.saving_time, left / 2), 1.0)
             if request.timeout is None or timeout < request.timeout:

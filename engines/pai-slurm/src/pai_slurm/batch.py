@@ -7,11 +7,10 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest
+from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest, replace
 from pai_runtime.engine.local import Folder, LocalRunReader, killed_by
 from pai_runtime.engine.submitting import SECRETS, run_submission
 from pai_slurm.allocation_engine import AllocationEngine, NewAllocatedRun
@@ -60,6 +59,7 @@ class _Batch:
         self._only = only
         self._job_id = os.environ["SLURM_JOB_ID"]
         self._restarts = int(os.environ.get(_RESTARTS, "0"))
+        self._engine = AllocationEngine(settings.images, only)
 
     def run(self, own: Folder) -> int:
         """Run it, and return its exit status; `own` is the folder of the part."""
@@ -80,7 +80,7 @@ class _Batch:
     def _new_run(self, request: RunRequest) -> NewRun:
         storages = tuple((name, Path(directory)) for name, directory in self._settings.storages.items())
         given = replace(request, options={"storage": storages}, earlier_attempts=self._restarts)
-        self.new = AllocationEngine(self._settings.images, self._only).new_run(given)
+        self.new = self._engine.new_run(given)
         return self.new
 
     def _put_aside(self, own: Folder) -> None:

@@ -3,16 +3,15 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Job, Plan, Problem, Problems, TaskRole
+from pai_runtime.engine import Job, Plan, Problem, Problems, TaskRole, record
 from pai_runtime.engine.jobs import UseRecord, asked_mounts, report_unknown_storage, use_location
 from pai_runtime.engine.local import secrets_among
 from pai_runtime.engine.messages import Severity
 from pai_runtime.engine.records import TaskName
-from pai_slurm.commands import Refused, call
+from pai_slurm.commands import Call, Refused, call
 from pai_slurm.images import PYXIS, Images, role_images
 from pai_slurm.profile import SlurmProfile
 from pai_slurm.shapes import is_array, tasks_by_shape
@@ -81,6 +80,7 @@ def check_cluster(
 
     Raises `ClusterError` if it does not answer.
     """
+    test = Call("sbatch", "--test-only", text=script)
     if not _is_writable(runs):
         message = f"cannot write to {runs}, the directory of runs in the engine profile"
         problems.add(Problem("no-shared-directory", message))
@@ -99,11 +99,11 @@ def check_cluster(
             " Slurm wants a node for each shape, so this would wait for ever: give roles the same resources"
         )
         problems.add(Problem("too-many-shapes", message, job.position, "taskRoles"))
-    if not problems.has_errors:
-        try:
-            call("sbatch", "--test-only", text=script)
-        except Refused as error:
-            severity: Severity = "warning" if _NOT_NOW in str(error) else "error"
+    try:
+        test.answer()
+    except Refused as error:
+        severity: Severity = "warning" if _NOT_NOW in str(error) else "error"
+        if not problems.has_errors:  # of which it would be one, without its line
             problems.add(Problem("refused", f"sbatch: {error}", job.position, severity=severity))
 
 
@@ -112,7 +112,7 @@ def _is_writable(path: Path) -> bool:
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Kind:
     """Some nodes of a partition that are the same."""
 

@@ -26,6 +26,59 @@ def program(name: str) -> str:
     return path
 
 
+class Call:
+    """A command that has been started, so that others run meanwhile, or whoever wants its answer goes on.
+
+    `text` is its standard input, and `environment` what it has besides the place of Slurm's configuration.
+    """
+
+    def __init__(
+        self, name: str, *args: str, text: str = "", environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._name = name
+        self._started: subprocess.Popen[str] | ClusterError
+        if environment is not None:
+            given = os.environ.get(_CONFIG)
+            environment = {**environment, **({_CONFIG: given} if given else {})}
+        try:
+            argv = [program(name), *args]
+            with os.fdopen(os.memfd_create(name), "wb") as given_text:
+                given_text.write(text.encode())
+                given_text.seek(0)
+                self._started = subprocess.Popen(
+                    argv,
+                    stdin=given_text,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                )
+        except ClusterError as error:
+            self._started = error
+        except OSError as error:
+            self._started = ClusterError(f"{name}: {error.strerror}")
+
+    def answer(self, within: float = _WITHIN) -> str:
+        """Return its output. Raises `Refused`, and `ClusterError` if it does not end `within` seconds."""
+        if isinstance(self._started, ClusterError):
+            raise self._started
+        with self._started as started:
+            try:
+                said, errors = started.communicate(timeout=within)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                what = f"{self._name} took more than {within:g} seconds"
+                raise ClusterError(f"Slurm does not answer: {what}") from None
+            except BaseException:
+                started.kill()
+                raise
+        if started.returncode:
+            said = server_text(errors.strip(), _MOST_SAID)
+            raise Refused(said or f"{self._name} failed with exit code {started.returncode}")
+        return said
+
+
 def call(
     name: str,
     *args: str,
@@ -33,31 +86,5 @@ def call(
     environment: Mapping[str, str] | None = None,
     within: float = _WITHIN,
 ) -> str:
-    """Run a command, and return its output.
-
-    `text` is its standard input, and `environment` what it has besides the place of
-    Slurm's configuration. Raises `Refused`, and `ClusterError` if it does not answer `within` seconds.
-    """
-    argv = [program(name), *args]
-    if environment is not None:
-        given = os.environ.get(_CONFIG)
-        environment = {**environment, **({_CONFIG: given} if given else {})}
-    try:
-        done = subprocess.run(
-            argv,
-            input=text,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ClusterError(f"Slurm does not answer: {name} took more than {within:g} seconds") from None
-    except OSError as error:
-        raise ClusterError(f"{argv[0]}: {error.strerror}") from None
-    if done.returncode:
-        said = server_text(done.stderr.strip(), _MOST_SAID)
-        raise Refused(said or f"{name} failed with exit code {done.returncode}")
-    return done.stdout
+    """Run a command, and return its output, as `Call` does."""
+    return Call(name, *args, text=text, environment=environment).answer(within)

@@ -1,11 +1,10 @@
 """The parts of a run, each with a run supervisor and a directory: the whole, or the elements of an array."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Run, RunTask
+from pai_runtime.engine import Run, RunTask, replace
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder, LocalRunReader
 from pai_slurm.array import read_decision

@@ -1,13 +1,16 @@
 """An engine profile for Slurm, typed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Problems, Profile, Value
+from pai_runtime.engine import Problems, Profile, Value, field, record
 from pai_runtime.engine.documents import check_value, package_schema, written_path
 from pai_slurm.images import Images
+
+TIME: Final = "time-limit"
+REQUEUE: Final = "requeue"
+"""Options of a run, which take precedence over the profile."""
 
 _OURS: Final = (
     "chdir",
@@ -24,7 +27,7 @@ _OURS: Final = (
 """Options of ``sbatch`` that a run depends on."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SlurmProfile:
     """The way in which a Slurm cluster is used.
 

@@ -4,10 +4,9 @@ import os
 import pwd
 import re
 import time
-from dataclasses import dataclass, replace
 from typing import Final
 
-from pai_runtime.engine import ClusterError
+from pai_runtime.engine import ClusterError, record, replace
 from pai_runtime.engine.messages import printable
 from pai_slurm.commands import call
 from pai_slurm.times import moment_of
@@ -66,7 +65,7 @@ ENDS: Final = {
 """What is said of a job by its state, once it is over."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class QueuedJob:
     """A job as ``squeue`` shows it: its state, such as ``PENDING``, why, its likely start, and its end.
 

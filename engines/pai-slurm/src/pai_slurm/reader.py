@@ -5,7 +5,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from pai_runtime.engine import (
     TaskFile,
     TaskVariables,
     Unreadable,
+    replace,
 )
 from pai_runtime.engine.keeping import read_provenance
 from pai_runtime.engine.local import Folder, LocalRunReader, python_argv

@@ -1,13 +1,12 @@
 """The shapes of a job's tasks, each of which is a component of the allocation. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from pai_runtime.engine import Job, TaskRole
+from pai_runtime.engine import Job, TaskRole, record
 from pai_runtime.engine.records import TaskName
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Shape:
     """What each of some tasks gets: at least one CPU, memory in MB (0: the default), and GPUs."""
 

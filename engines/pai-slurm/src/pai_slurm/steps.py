@@ -5,13 +5,15 @@ import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pai_runtime.engine.local import PIPED_SUPERVISOR, Folder, Launch, python_argv
 from pai_runtime.engine.messages import printable
 from pai_slurm.allocation import Place
 from pai_slurm.commands import program
-from pai_slurm.images import Contained, image_supervisor_argv
+
+if TYPE_CHECKING:
+    from pai_slurm.contained import Contained
 
 LOG: Final = "srun.log"
 """The file with what ``srun`` says of a step, in the directory of its task."""
@@ -41,7 +43,7 @@ class Steps:
     signal that srun passes on would reach all processes of the task.
     """
 
-    def __init__(self, places: Mapping[str, Place], contained: Mapping[str, Contained]) -> None:
+    def __init__(self, places: Mapping[str, Place], contained: "Mapping[str, Contained]") -> None:
         self._places = places
         self._contained = contained
         self._srun = program("srun")
@@ -90,6 +92,8 @@ class Steps:
         image = self._contained.get(what.folder)
         if image is None:
             return python_argv(PIPED_SUPERVISOR, what.folder, what.options)
+        from pai_slurm.contained import image_supervisor_argv  # noqa: PLC0415 - only what is used is imported
+
         return [*image.options, *image.command, *image_supervisor_argv(what.options)]
 
     def close(self) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pai_runtime.engine import CannotRun, Plan
-from pai_runtime.engine.local import binds, check_storages
-from pai_slurm.images import Bound
 
 
 def is_in_place(path: str, directory: Path) -> bool:
@@ -17,6 +15,8 @@ def is_in_place(path: str, directory: Path) -> bool:
 
 def check_mounted(plans: Iterable[Plan], storages: Mapping[str, Path], *, in_images: bool) -> Iterator[str]:
     """Yield notes about the mounts of plans. Raises `CannotRun` for one that cannot be left out."""
+    from pai_runtime.engine.local import check_storages  # noqa: PLC0415 - only what is used is imported
+
     plans = list(plans)
     yield from check_storages(plans, storages)
     for plan in plans if not in_images else ():
@@ -28,16 +28,3 @@ def check_mounted(plans: Iterable[Plan], storages: Mapping[str, Path], *, in_ima
             if plan.uses[planned.use].failure_policy != "ignore":
                 raise CannotRun(why)
             yield why
-
-
-def bound_storages(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bound]:
-    """Return the storages of a task, and make what is missing of them. Raises `CannotRun`."""
-    try:
-        binds(plan, storages, run, make=True)
-    except OSError as error:
-        raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
-    return [
-        Bound(str(storages[mount.source].absolute() / mount.sub_path), mount.path, mount.read_only)
-        for mount in (planned.mount for planned in plan.mounts)
-        if mount.source in storages
-    ]

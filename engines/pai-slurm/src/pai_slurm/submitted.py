@@ -7,11 +7,10 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.engine import Job, Run, RunTask, Unreadable
+from pai_runtime.engine import Job, Run, RunTask, Unreadable, record
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import SECRETS
@@ -94,7 +93,7 @@ def is_stopped(folder: Folder) -> bool:
     return folder.exists(_STOP)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """What the run supervisor needs of the engine profile, and whether Slurm may start the job again."""
 
@@ -105,7 +104,8 @@ class Settings:
 
 def note_settings(folder: Folder, settings: Settings) -> None:
     """Write the settings of a run. Raises OSError."""
-    folder.write(_SETTINGS, json.dumps(asdict(settings)), _OWN)
+    images = vars(settings.images) if settings.images else None
+    folder.write(_SETTINGS, json.dumps({**vars(settings), "images": images}), _OWN)
 
 
 def read_settings(folder: Folder) -> Settings:
@@ -115,7 +115,7 @@ def read_settings(folder: Folder) -> Settings:
     return Settings(images, found.get("storages", {}), found.get("requeues") is True)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class End:
     """How Slurm has ended the job of a run: its state there, and when; empty and when that was seen, unknown.
 
@@ -126,7 +126,7 @@ class End:
     at: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Submitted:
     """A submitted run: its state while it waits, and the id of its job, empty until that is known.
 

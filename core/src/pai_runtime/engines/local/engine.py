@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pai_runtime.definitions import RESOLVED
@@ -35,6 +34,7 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import replace
 
 MakeSite = Callable[[Job, Folder, LocalRequest], Site]
 

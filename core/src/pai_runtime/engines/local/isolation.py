@@ -26,7 +26,6 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import (
@@ -45,6 +44,7 @@ from pai_runtime.engines.local.namespaces import CLONE_NEWUSER, give_up_tracing,
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
 from pai_runtime.task.paths import VOLUME
+from pai_runtime.task.record import field, record
 
 PLATFORM = Path(VOLUME)
 """The path at which a task finds its own folder, whatever its path is outside."""
@@ -57,7 +57,7 @@ _MOST_MADE = 64 * 1024 * 1024
 _MOST_PRIVATE = "64m"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bind:
     """A bind mount: a directory or file of this machine, and its path in a task.
 
@@ -70,7 +70,7 @@ class Bind:
     below: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Isolated:
     """The isolation of a task: its namespaces, where its writes are kept, and its storages.
 

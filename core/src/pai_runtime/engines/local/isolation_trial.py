@@ -3,16 +3,16 @@
 import errno
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.local.isolation import Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.local.namespaces import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, Refused, clone
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Trial:
     """The result of a trial: the namespaces that isolation needs and read-only directories, or a refusal."""
 

@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, PLAN, RUNTIME_LOG, SHARED, USER_LOG, USER_LOG_TIMES, VARIABLES
+from pai_runtime.task.record import replace
 from pai_runtime.task.state import read_state
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without

@@ -1,7 +1,7 @@
 """The mounts of a plan as directories on this machine."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +77,19 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
     ]
 
 
+def image_binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) -> list[Bind]:
+    """Return the bind mounts of a task in its image, outer ones first; `make` creates missing directories.
+
+    Whatever mounts them takes whole paths, so `below` is part of their sources. Raises `CannotRun`, also for
+    a failed operation.
+    """
+    try:
+        found = _binds(plan, storages, run, str, make=make)
+    except OSError as error:
+        raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
+    return [Bind(str(Path(bind.source, bind.below)), bind.target, bind.read_only) for bind in found]
+
+
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) -> list[Bind]:
     """Return the bind mounts of a task, outer ones first; `make` creates missing directories.
 
@@ -85,9 +98,15 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) ->
     hide or show the folder of the `run`; OSError for a failed operation, also where a link is in the way, as
     anybody may put it.
     """
+    return _binds(plan, storages, run, cache(os.path.realpath), make=make)
+
+
+def _binds(
+    plan: Plan, storages: Mapping[str, Path], run: Path, real: Callable[[str], str], *, make: bool
+) -> list[Bind]:
+    """Return bind mounts; `real` resolves links in their targets, where it is known what these are."""
     found: list[Bind] = []
     before: list[tuple[Mount, UseRecord]] = []
-    real = cache(os.path.realpath)
     for mount, use in sorted(_given(plan, storages), key=lambda given: real(given[0].path).count("/")):
         if fault := conflict(mount, before, real):
             raise CannotRun(f"use {use.label}: {fault}")

@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pai_runtime.engines.code import Code
@@ -26,6 +25,7 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import EXIT_EVENTS, Plan
+from pai_runtime.task.record import field, record
 from pai_runtime.task.record_json import to_json
 from pai_runtime.task.session import SESSIONS
 from pai_runtime.task.state import read_state
@@ -42,7 +42,7 @@ _ROOM = 256 * 1024
 _NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskSettings:
     """The settings that the tasks of a run share.
 
