@@ -63,16 +63,16 @@ GLOO = {
     "lock of a file": "if rank == 1: import fcntl; f = open('l', 'w'); fcntl.flock(f, 2); "
     "os.fork() or time.sleep(100000); g = open('l', 'w'); fcntl.flock(g, 2)",
     "key that nobody sets": "if rank == 1: dist.distributed_c10d._get_default_store().get('never')",
-    "lost peer": _LOST,
 }
 MPI = """
 import time
 from mpi4py import MPI
-world = MPI.COMM_WORLD
-world.allreduce(1)
-print("steps are done", flush=True)
-if world.rank == 1: time.sleep(100000)
-world.allreduce(1)
+def train(world):
+    world.allreduce(1)
+    print("steps are done", flush=True)
+    if world.rank == 1: time.sleep(100000)
+    world.allreduce(1)
+train(MPI.COMM_WORLD)
 """
 JAX = """
 import os, time, jax
@@ -94,7 +94,8 @@ def gloo_kinds(*, is_root: bool) -> dict[str, str]:
     """Return the commands of three ranks that PyTorch's gloo joins, by what hangs."""
     programs = {name: f"{_JOIN}{culprit}{_REST}" for name, culprit in GLOO.items()}
     programs["starved loader"] = f"{_JOIN}{_LOADER}"
-    if is_root:
+    if is_root:  # what some kernels allow nobody else
+        programs["lost peer"] = f"{_JOIN}{_LOST}{_REST}"
         programs["file system without its server (FUSE)"] = f"{_JOIN}{_FUSE}{_REST}"
     return {name: _python(program, SYSTEM_PYTHON) for name, program in programs.items()}
 

@@ -134,6 +134,18 @@ def test_who_waits_for_a_child_that_sleeps_or_for_its_own_threads_at_the_end_doe
     assert stuck([look("worker/0", TRAIN, replace(READ, function="_shutdown"))], lambda _: False) == []
 
 
+def test_workers_of_a_fork_server_are_those_of_who_has_started_it() -> None:
+    main, serve = (
+        Frame(each, "/usr/lib/python3.13/multiprocessing/forkserver.py", 1) for each in ("main", "_serve_one")
+    )
+    waits = look("worker/0", TRAIN, pid=7)
+    server = look("worker/0", TRAIN, main, pid=8, parent=7, call="epoll_wait")
+    idle = look("worker/0", TRAIN, main, serve, pid=9, parent=8)
+    sleeps = look("worker/0", TRAIN, main, serve, pid=10, parent=8, call="clock_nanosleep")
+    assert stuck([waits, server, idle, sleeps], lambda _: False) == []
+    assert stuck([waits, server, idle], lambda _: False) == [waits, idle]
+
+
 def test_who_waits_for_other_tasks_is_named_last() -> None:
     waits = look("worker/0", TRAIN, ALL_REDUCE)
     reads = look("worker/0", READ, pid=8, call="read", file="/data/shard")
@@ -270,7 +282,8 @@ def test_a_place_is_the_line_of_the_users_code_and_what_it_calls() -> None:
     read = where(look("worker/7", TRAIN, READ, call="read", file="/data/shard"))
     assert read == "in read of /data/shard in read_shard (loader.py:41)"
     assert where(look("worker/7", TRAIN, ALL_REDUCE)) == "in all_reduce (train.py:88)"
-    assert where(look("worker/7", call="", wait="")) == "in its own code (python3)"
+    assert where(look("worker/7", call="", wait="", state="R")) == "in its own code (python3)"
+    assert where(look("worker/7", call="", wait="")) == "in a wait (python3)"  # as of who is not ours to read
 
 
 def test_only_a_command_and_what_it_started_is_judged() -> None:

@@ -26,7 +26,7 @@ from pai_hang.processes import (
     silent_peers,
     tree,
 )
-from pai_hang.stacks import take
+from pai_hang.stacks import refusal, take
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import PlannedService, Service
 from pai_runtime.task.state import read_state
@@ -88,6 +88,7 @@ int cudaStreamSynchronize(unsigned long turns) {
 TRACED = "trace=clone,clone3,fork,vfork,ptrace,process_vm_readv"
 """What `strace` is to show: who starts whom, and who reads whose memory."""
 SO_ATTACH_FILTER = 26
+PR_SET_DUMPABLE = 4
 
 
 class Instruction(ctypes.Structure):
@@ -157,6 +158,22 @@ def test_who_is_no_python_has_no_stack_but_a_system_call() -> None:
             program.kill()
     assert found.stacks.why_not == "no Python"
     assert where(found).endswith("nanosleep (sleep)")
+
+
+def test_of_who_is_not_dumpable_it_is_said_that_only_root_may_read_it() -> None:
+    prctl = ctypes.CDLL(None).prctl
+    hidden = os.fork()
+    if hidden == 0:
+        if os.geteuid() == 0:
+            os.setresuid(12345, 12345, 12345)
+        prctl(PR_SET_DUMPABLE, 0)
+        signal.pause()
+        os._exit(1)
+    try:
+        until(lambda: "non-dumpable" in refusal(hidden))
+    finally:
+        os.kill(hidden, signal.SIGKILL)
+        os.waitpid(hidden, 0)
 
 
 def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:

@@ -18,6 +18,7 @@ _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
 _SLEEPS = (TIMED_WAIT, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
 _NAPS = ("nanosleep", "clock_nanosleep")
 _POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
+_FORK_SERVER = "/multiprocessing/forkserver.py"
 _COLLECTIVES = ("/torch/distributed/", "/horovod/", "/mpi4py/", "/jax/experimental/multihost_utils")
 
 
@@ -99,11 +100,15 @@ def stuck(looks: Sequence[Look], may_wait: Callable[[int], bool]) -> list[Look]:
     A server waits for connections, a shell for its children, and a program that sleeps for the time. Who
     waits for a lock, or for data, is not stuck if it `may_wait`, or if its parent sleeps or polls, as that of
     a worker without work does, or a child sleeps; unless it `waits_for_others`. Those that do come last.
+    The children of a fork server of Python are those of the process that has started it.
     """
+    servers = {look.process.pid: look.process.parent for look in looks if _is_fork_server(look)}
+    parents = {look.process.pid: look.process.parent for look in looks}
+    parents |= {pid: servers[parent] for pid, parent in parents.items() if parent in servers}
     resting = {look.process.pid for look in looks if look.process.call in (*_SLEEPS, *_POLLS)}
-    idle = {look.process.parent for look in looks if look.process.call in _NAPS}
+    idle = {parents[look.process.pid] for look in looks if look.process.call in _NAPS}
     resting |= idle
-    idle |= {look.process.pid for look in looks if look.process.parent in resting or _has_ended(look)}
+    idle |= {look.process.pid for look in looks if parents[look.process.pid] in resting or _has_ended(look)}
     return sorted((look for look in looks if _is_stuck(look, idle, may_wait)), key=waits_for_others)
 
 
@@ -145,6 +150,13 @@ def _is_stuck(look: Look, idle: Collection[int], may_wait: Callable[[int], bool]
     if process.call in _SLEEPS:
         return any(thread.has_gil for thread in look.stacks.threads)  # who only sleeps lets others run
     return process.call in _WAITS_FOR_OTHERS and process.pid not in idle and not may_wait(process.pid)
+
+
+def _is_fork_server(look: Look) -> bool:
+    """Return whether a process is one that forks workers of `multiprocessing`, and no worker itself."""
+    frames = look.main.frames if look.main else ()
+    own = [frame.function for frame in frames if frame.file.endswith(_FORK_SERVER)]
+    return own == ["main"]
 
 
 def _has_ended(look: Look) -> bool:

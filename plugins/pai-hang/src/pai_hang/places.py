@@ -89,7 +89,8 @@ def where(look: Look) -> str:
     stopped = "stopped by a signal " if process.is_stopped else ""
     call = f"{process.call} of {process.file}" if process.file else process.call
     if main is None:
-        return f"{stopped}in {call or process.wait or 'its own code'} ({process.name})"
+        unknown = "its own code" if process.state == "R" else "a wait"
+        return f"{stopped}in {call or process.wait or unknown} ({process.name})"
     number = _own(main.frames)
     frame = main.frames[number]
     stopped += "holds the GIL " if main.has_gil and process.state == "S" else ""

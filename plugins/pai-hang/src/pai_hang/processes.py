@@ -120,6 +120,25 @@ def silent_peers(pid: int) -> tuple[str, ...]:
     )
 
 
+def status_field(pid: int, name: str) -> str:
+    """Return a field of the ``status`` of a process; empty if it has gone."""
+    lines = _text(f"/proc/{pid}/status").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{name}:")), "")
+
+
+def owner_of(pid: int) -> str:
+    """Return whose the files about a process are: its user's, but root's if it is non-dumpable."""
+    try:
+        return str(Path(f"/proc/{pid}/status").stat().st_uid)
+    except OSError:
+        return ""
+
+
+def kernel_setting(name: str) -> str:
+    """Return a setting below ``kernel``; empty if the kernel has none of this name."""
+    return _text(f"/proc/sys/kernel/{name}").strip()
+
+
 def is_copy(pid: int, of: int) -> bool:
     """Return whether a process is one that another has forked, and nothing else yet."""
     return _text(f"/proc/{pid}/cmdline") == _text(f"/proc/{of}/cmdline")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NoReturn
 
-from pai_hang.processes import Process
+from pai_hang.processes import Process, kernel_setting, owner_of, status_field
 
 TIMEOUT = 10.0
 """Seconds that the stacks of one process may take."""
@@ -87,7 +87,7 @@ def take(
                 del running[pipe]
                 os.kill(reader, signal.SIGKILL)  # not reaped yet, so it is ours
                 _, status = os.waitpid(reader, 0)
-                found[pid] = _parsed(data, status, is_late=piece != b"")
+                found[pid] = _parsed(pid, data, status, is_late=piece != b"")
     return found
 
 
@@ -101,7 +101,7 @@ def take_here(processes: Sequence[Process], *, closely: bool = False) -> dict[in
         signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
         answer = _stacks(process, closely=closely)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        found[process.pid] = _parsed(json.dumps(answer).encode(), 0, is_late=False)
+        found[process.pid] = _parsed(process.pid, json.dumps(answer).encode(), 0, is_late=False)
     return found
 
 
@@ -153,13 +153,13 @@ def _stacks(process: Process, *, closely: bool) -> dict[str, Any]:
     }
 
 
-def _parsed(data: bytes, status: int, *, is_late: bool) -> Stacks:
+def _parsed(pid: int, data: bytes, status: int, *, is_late: bool) -> Stacks:
     if is_late:
         return Stacks(why_not="its stacks took too long to read")
     try:
         document = json.loads(data)
         if "error" in document:
-            return Stacks(why_not=_reason(document["error"]))
+            return Stacks(why_not=_reason(pid, document["error"]))
         return Stacks(tuple(map(parsed_thread, document["threads"])))
     except (ValueError, LookupError, TypeError):
         return Stacks(why_not=f"its stacks could not be read (wait status {status})")
@@ -182,22 +182,27 @@ def cut(text: object) -> str:
     return str(text)[:_MOST_TEXT]
 
 
-def _reason(error: str) -> str:
+def _reason(pid: int, error: str) -> str:
     """Return why there are no stacks, in our words where that is for people to mend."""
     if "Could not determine python version" in error:
         return "no Python"
     if "Operation not permitted" in error or "ermission denied" in error:
-        return f"not permitted to read its stacks{_yama()}"
+        return f"not permitted to read its stacks{refusal(pid)}"
     return cut(error)
 
 
-def _yama() -> str:
-    try:
-        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:  # noqa: PTH123
-            scope = file.read().strip()
-    except OSError:
-        return ""
-    return "" if scope == "0" else f": kernel.yama.ptrace_scope is {scope} and this is no ancestor of it"
+def refusal(pid: int) -> str:
+    """Return what forbids to read a process, for the end of a sentence; empty if that is not known."""
+    user = status_field(pid, "Uid").partition("\t")[0]
+    owner = owner_of(pid)
+    if user and owner not in ("", user):
+        return ": it is non-dumpable, so only root may"
+    if user not in ("", str(os.geteuid())):
+        return f": it is of the user {user}"
+    scope = kernel_setting("yama/ptrace_scope")
+    if scope not in ("", "0"):
+        return f": kernel.yama.ptrace_scope is {scope} and this is no ancestor of it"
+    return ": seccomp may forbid it" if status_field(os.getpid(), "Seccomp") == "2" else ""
 
 
 def main_thread(process: Process, stacks: Iterable[Thread]) -> Thread | None:
