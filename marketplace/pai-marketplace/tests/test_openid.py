@@ -111,7 +111,7 @@ def test_a_code_without_the_secret_of_the_browser_that_asked_is_worth_nothing(
     stolen = replace(openid.begin(""), state=query["state"])
     with pytest.raises(NotSignedIn):
         Provider(known).identity(stolen, query)
-    # Canaille's database in memory takes any code of a client for the one that it looks for: none may be left.
+    # Canaille's database in memory takes any code of a client for the one it looks for: none may be left.
     assert visitor.get(back).status == 200
 
 
