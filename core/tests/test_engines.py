@@ -11,6 +11,7 @@ import pytest
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.finding import open_engine
 from pai_runtime.engines.interface import Engine, RunRequest
+from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from tests.cluster_commands import Command
@@ -164,6 +165,23 @@ def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(folder: Path) 
     assert "one_cluster" not in sys.modules
     _opened("lab")
     assert "one_cluster" in sys.modules
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "render"])
+def test_a_command_reads_the_manifests_once_for_the_engine_and_for_the_job(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    install_engine(folder, OPENS, "one-cluster")
+    path, read = write_job(folder, job()), []
+
+    class Read(InstalledPlugins):
+        def __init__(self, *, manifests: bool) -> None:
+            read.append(manifests)
+            super().__init__(manifests=manifests)
+
+    monkeypatch.setattr("pai_runtime.host.host.InstalledPlugins", Read)
+    Command(capfd)(command, str(path), "--on", "lab")
+    assert read.count(True) == 1
 
 
 FAULTY: dict[str, str] = {

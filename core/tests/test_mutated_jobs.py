@@ -142,9 +142,7 @@ def command(name: str, *args: str | Path) -> tuple[int, str, list[str]]:
     parsed = parser.parse_args([name, *map(str, args)])
     module, out, err = import_module(parsed.module), io.StringIO(), io.StringIO()
     with (
-        patch.object(
-            *((engine_job, "own_host") if name == "run" else (module, "given_host")), return_value=_HOST
-        ),
+        patch.object(engine_job if name == "run" else module, "given_host", return_value=_HOST),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli.chosen_tasks import chosen_tasks
-from pai_runtime.cli.given_run import own_host
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -14,6 +13,8 @@ from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.engines.hidden import hide
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest
+from pai_runtime.host.host import Host
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.definitions import JobDefinitions
@@ -46,7 +47,8 @@ class EngineJob:
         tasks: Sequence[tuple[str, int | None]] = (),
         prints_output: bool = False,
     ) -> None:
-        host = own_host(args.policy)
+        # That of the engine, if it has been found: a host reads the manifest of each plugin.
+        host: Host = getattr(args, "host", None) or given_host(args.policy)
         self._args = args
         self._engine = engine
         self._options = options or {}

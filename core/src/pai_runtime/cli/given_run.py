@@ -2,8 +2,6 @@
 
 import contextlib
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pai_runtime.cli.user import user_name
@@ -25,38 +23,19 @@ class NotThere(Exception):
     """The exception for a run or task that does not exist, or cannot be read."""
 
 
-@cache
-def own_host(policy: Path | None = None) -> "Host":
-    """Return the host of this command under all policies that there are: one, since it reads each manifest.
+def given_engine(on: str | None, host: "Host | None" = None, container: str | None = None) -> Engine:
+    """Return the engine of a profile; without one, this machine.
 
-    Raises `InvalidInput`.
-    """
-    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - local runs need none
-
-    return given_host(policy)
-
-
-def given_engine(on: str | None, policy: Path | None = None, container: str | None = None) -> Engine:
-    """Return the engine of a profile, under all policies that there are; without one, this machine.
-
-    With `container`, the program that makes them, tasks run there in containers. Raises `InvalidInput`.
+    It is a plugin of a host, or of one under the usual policies. With `container`, the program that makes
+    them, tasks run there in containers. Raises `InvalidInput`.
     """
     if on is None and container is None:
         return LocalEngine()
     from pai_runtime.engines.finding import open_container_engine, open_engine  # noqa: PLC0415 - local runs need none
+    from pai_runtime.host.policies_in_force import given_host  # noqa: PLC0415 - as above
 
-    host = own_host(policy)
+    host = host or given_host(None)
     return open_container_engine(container, host) if container is not None else open_engine(str(on), host)
-
-
-def engine_within(policy: Path | None = None) -> Engine | None:
-    """Return the engine for the allocation of a cluster that this process is in, if it is in one.
-
-    Raises `InvalidInput`.
-    """
-    from pai_runtime.engines.finding import is_within, open_engine_within  # noqa: PLC0415 - as above
-
-    return open_engine_within(own_host(policy)) if is_within() else None
 
 
 def refusal(engine: Engine, word: str, on: str | None) -> str:

@@ -9,6 +9,7 @@ from pai_runtime.cli.engine_job import EngineJob
 from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
-    engine = given_engine(args.on, args.policy)
+    args.host = given_host(args.policy)
+    engine = given_engine(args.on, args.host)
     if reason := refusal(engine, "render", args.on):
         say(reason)
         return CANNOT_RUN

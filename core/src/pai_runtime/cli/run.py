@@ -19,13 +19,16 @@ from pai_runtime.cli.arguments import (
 from pai_runtime.cli.chosen_tasks import NoSuchTask
 from pai_runtime.cli.detaching import LetGo, Unseen, in_own_session
 from pai_runtime.cli.engine_job import EngineJob
-from pai_runtime.cli.given_run import engine_within, given_engine, refusal
+from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.cli.reporting import begin_report
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code
+from pai_runtime.engines.finding import is_within, open_engine_within
 from pai_runtime.engines.interface import Engine, Option
+from pai_runtime.host.host import Host
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.errors import CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.interrupts import stop_signals
 from pai_runtime.runs.reader import RunReader
@@ -111,14 +114,16 @@ def add_engine_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> 
     The command has the engine, so that it is opened once. Raises `InvalidInput`.
     """
     usual = given_engine(None)
-    engine = _named_engine(argv) or usual
+    named, host = _named_engine(argv)
+    engine = named or usual
     options = {option.name: option for option in (*usual.options, *engine.options)}
     for option in options.values():
         _add_option(parser, option)
-    parser.set_defaults(engine=engine, engine_options=tuple(options.values()))
+    parser.set_defaults(engine=engine, engine_options=tuple(options.values()), host=host)
 
 
-def _named_engine(argv: Sequence[str]) -> Engine | None:
+def _named_engine(argv: Sequence[str]) -> tuple[Engine | None, Host | None]:
+    """Return the engine that a command line names, or the allocation around us means, with its host."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_on(first, "")
     _add_container(first)
@@ -126,10 +131,14 @@ def _named_engine(argv: Sequence[str]) -> Engine | None:
     try:
         args, _ = first.parse_known_args(argv)
     except argparse.ArgumentError:
-        return None  # the parser itself says what is wrong
-    if args.on is None and args.container is None:
-        return engine_within(args.policy)
-    return given_engine(args.on, args.policy, None if args.on else args.container)
+        return None, None  # the parser itself says what is wrong
+    is_named = args.on is not None or args.container is not None
+    if not (is_named or is_within()):
+        return None, None
+    host = given_host(args.policy)
+    if not is_named:
+        return open_engine_within(host), host
+    return given_engine(args.on, host, None if args.on else args.container), host
 
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:

@@ -139,7 +139,8 @@ def _on_engine(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     from pai_runtime.cli.engine_job import EngineJob  # noqa: PLC0415 - not without an engine
     from pai_runtime.cli.given_run import given_engine  # noqa: PLC0415 - as above
 
-    engine = given_engine(args.on, args.policy)
+    args.host = given_host(args.policy)
+    engine = given_engine(args.on, args.host)
 
     def checked(path: Path) -> Sequence[Problem]:
         problems = Problems()
