@@ -1,5 +1,6 @@
 """People look into a run on a real Slurm, enter its tasks and clean up, as with local runs."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -8,9 +9,13 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.slurm_cluster import NEEDS
-from tests.slurm_user import ON, detached, listed, role
-from tests.support import PROGRAM, cli, job, until
+from pai_runtime.engine import Run
+from pai_runtime.engines.profiles import find_profile
+from pai_slurm import cluster
+from tests.slurm_cluster import NEEDS, SlurmCluster
+from tests.slurm_fixtures import write_profile
+from tests.slurm_user import ON, detached, listed, log, role, run, state
+from tests.support import PROGRAM, cli, content, job, until
 from tests.typed_terminal import Terminal
 
 pytestmark = pytest.mark.needs(*NEEDS)
@@ -36,6 +41,26 @@ def here(slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     assert slurm_runs.parent == tmp_path
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_a_run_is_told_as_running_once_it_does_though_slurm_was_last_asked_when_it_waited(
+    here: Path, slurm: SlurmCluster
+) -> None:
+    write_profile(here / "config", runs=str(here / "runs"), sbatch={"hold": True})
+    until_told = f"until [ -e {here}/go ]; do sleep 0.1; done"
+    document = job(name="seen", taskRoles={"worker": role("echo up", until_told)})
+    name = run(here, document, "--detach").stdout.strip()
+    reader = cluster.SlurmCluster(find_profile("lab")).open_run(name)
+    waiting = reader.run()
+    assert isinstance(waiting, Run)
+    assert waiting.queued
+    slurm.call("scontrol", "release", json.loads((here / "runs" / name / "job.json").read_text())["id"])
+    until(lambda: content(log(here, name)) == b"up\n")
+    running = reader.run()
+    assert isinstance(running, Run)
+    assert (running.queued, [task.state for task in running.tasks]) == (False, ["running"])
+    (here / "go").touch()
+    until(lambda: state(name) == "succeeded")
 
 
 def test_one_looks_into_a_task_enters_it_copies_from_it_and_removes_the_run(here: Path) -> None:

@@ -75,7 +75,7 @@ class SlurmRunReader(RunReader):
         end = found.end
         if end is None:
             try:
-                job = self._queue.job(found.job_id, since=found.waiting.started)
+                job = self._queue.job(found.job_id, since=run.started)  # before that, it has waited
             except ClusterError:
                 return run
             if job is not None and not job.is_over:
