@@ -18,7 +18,8 @@ import pytest
 
 from pai_runtime.engines.local import fork_server
 from pai_runtime.engines.local import launcher as launcher_module
-from pai_runtime.engines.local.launcher import Launch, Launcher
+from pai_runtime.engines.local.launch import Launch
+from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from tests.needs import is_met

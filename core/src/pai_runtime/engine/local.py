@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from pai_runtime.engines.local.addresses import check_address
     from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
     from pai_runtime.engines.local.entering import enter
-    from pai_runtime.engines.local.isolation import Bind
-    from pai_runtime.engines.local.launcher import Launch
+    from pai_runtime.engines.local.launch import Bind, Launch
     from pai_runtime.engines.local.machine import OPTIONS, LocalEngine, NewLocalRun
     from pai_runtime.engines.local.reader import LocalRunReader
     from pai_runtime.engines.local.request import LocalRequest
@@ -79,8 +78,8 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    "Bind": "engines.local.isolation",
-    "Launch": "engines.local.launcher",
+    "Bind": "engines.local.launch",
+    "Launch": "engines.local.launch",
     "LocalEngine": "engines.local.machine",
     "LocalRequest": "engines.local.request",
     "LocalRunReader": "engines.local.reader",

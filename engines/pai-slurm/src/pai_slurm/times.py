@@ -8,6 +8,7 @@ TIME_LIMIT: Final = r"[0-9]+(-[0-9]+(:[0-9]+){0,2}|(:[0-9]+){0,2})"
 """The regular expression of one that ``sbatch --time`` takes: minutes, H:MM:SS, or D-HH and more."""
 
 _MOST_DIGITS: Final = 9
+_MOMENT: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})")
 
 
 def seconds_of(text: str) -> float:
@@ -27,4 +28,8 @@ def seconds_of(text: str) -> float:
 
 def moment_of(text: str) -> float:
     """Return a point in time, in seconds since 1970. Raises ValueError if it is none, such as ``N/A``."""
-    return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text} is no point in time")
+    year, month, day, hour, minute, second = map(int, found.groups())
+    return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))

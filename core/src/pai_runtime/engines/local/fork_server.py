@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pai_runtime.engines.local.isolation import Isolation
-from pai_runtime.engines.local.launcher import Launch
+from pai_runtime.engines.local.launch import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
 from pai_runtime.engines.local.runtime_copy import look_up_paths, run_from_copy, runtime_binds
 from pai_runtime.supervisor.process_tree import end_with_parent

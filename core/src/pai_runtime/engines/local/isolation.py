@@ -28,6 +28,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from pai_runtime.engines.local.launch import Bind, Isolated
 from pai_runtime.engines.local.mounting import (
     MS_BIND,
     MS_NODEV,
@@ -44,7 +45,6 @@ from pai_runtime.engines.local.namespaces import CLONE_NEWUSER, give_up_tracing,
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
 from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.record import field, record
 
 PLATFORM = Path(VOLUME)
 """The path at which a task finds its own folder, whatever its path is outside."""
@@ -55,36 +55,6 @@ _MADE = "made.json"
 _UPPER = ".upper"
 _MOST_MADE = 64 * 1024 * 1024
 _MOST_PRIVATE = "64m"
-
-
-@record(frozen=True)
-class Bind:
-    """A bind mount: a directory or file of this machine, and its path in a task.
-
-    `below` is a folder in `source`, which others may write to: no link is followed on the way to it.
-    """
-
-    source: str
-    target: str
-    read_only: bool = False
-    below: str = ""
-
-
-@record(frozen=True)
-class Isolated:
-    """The isolation of a task: its namespaces, where its writes are kept, and its storages.
-
-    `run` and `layers` are the folders of the run, and of the kernel's files for this task; `code` is the
-    folder, if any, over which its working directory is a layer; `user` is the user and the group, which are
-    known only outside of the namespaces.
-    """
-
-    namespaces: int
-    run: str
-    layers: str
-    storage: Sequence[Bind] = ()
-    code: str = ""
-    user: tuple[int, int] = field(default_factory=lambda: (os.geteuid(), os.getegid()))
 
 
 def make_folders(task: Folder) -> None:

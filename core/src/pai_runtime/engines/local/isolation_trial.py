@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.local.isolation import Isolated, Isolation, clean_up, make_folders
+from pai_runtime.engines.local.isolation import Isolation, clean_up, make_folders
+from pai_runtime.engines.local.launch import Isolated
 from pai_runtime.engines.local.namespaces import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, Refused, clone
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.record import record

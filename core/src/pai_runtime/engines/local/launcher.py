@@ -14,12 +14,12 @@ import os
 import signal
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from struct import Struct
 from typing import Any
 
 from pai_runtime.engines.local.environment import local_environment
-from pai_runtime.engines.local.isolation import Bind, Isolated
+from pai_runtime.engines.local.launch import Launch
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.signals import STOP_SIGNALS
@@ -34,29 +34,6 @@ _ANSWERS_WITHIN = 60.0
 _CREDENTIALS = Struct("3i")
 """Process, user and group of who sends a message."""
 _IS_GONE = "the process that starts tasks has died"
-
-
-@dataclass(frozen=True)
-class Launch:
-    """The start of a supervisor for the task in `folder`: its launch options and environment.
-
-    With `silent`, the task's output goes to its logs only.
-    """
-
-    folder: str
-    environment: Mapping[str, str] = field(repr=False)
-    options: str
-    silent: bool = False
-    isolated: Isolated | None = None
-
-    @classmethod
-    def from_json(cls, text: bytes) -> "Launch":
-        """Parse the JSON of a launch's `asdict`."""
-        given = json.loads(text)
-        if isolated := given["isolated"]:
-            storage = [Bind(**bind) for bind in isolated["storage"]]
-            given["isolated"] = Isolated(**{**isolated, "storage": storage})
-        return cls(**given)
 
 
 class Launcher:

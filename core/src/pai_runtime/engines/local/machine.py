@@ -1,6 +1,5 @@
 """This machine as an engine: each run is a directory, and its tasks are processes."""
 
-import argparse
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,26 +24,30 @@ if TYPE_CHECKING:
 
 def _variable(text: str) -> str:
     """Check ``NAME`` or ``NAME=VALUE``. An invalid name is not shown, since it may be a value."""
+    from argparse import ArgumentTypeError  # noqa: PLC0415 - only what is used is imported
+
     from pai_runtime.document.secret_names import names_secret  # noqa: PLC0415 - only what is used is imported
     from pai_runtime.engines.local.environment import is_name  # noqa: PLC0415 - as above
 
     name, equals, _ = text.partition("=")
     if not is_name(name):
-        raise argparse.ArgumentTypeError("expected NAME=VALUE, or the NAME of a variable of yours")
+        raise ArgumentTypeError("expected NAME=VALUE, or the NAME of a variable of yours")
     if equals and names_secret(name):
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"others can see a command line; export {name}, and pass it on by --env {name}"
         )
     if equals and name.startswith("PAI_"):
-        raise argparse.ArgumentTypeError(f"the runtime sets {name} itself")
+        raise ArgumentTypeError(f"the runtime sets {name} itself")
     return text
 
 
 def _storage(text: str) -> tuple[str, Path]:
     """Parse ``NAME=DIR``, the name of a storage and its directory."""
+    from argparse import ArgumentTypeError  # noqa: PLC0415 - as above
+
     name, equals, folder = text.partition("=")
     if not (name and equals and folder):
-        raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
+        raise ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
     return name, Path(folder)
 
 

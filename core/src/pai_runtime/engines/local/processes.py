@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
 from pai_runtime.engines.local.environment import local_environment
-from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
+from pai_runtime.engines.local.launch import Bind
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement
 from pai_runtime.engines.local.request import LocalRequest

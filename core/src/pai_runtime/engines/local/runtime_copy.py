@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from pai_runtime.engines.local.isolation import PLATFORM, Bind
+from pai_runtime.engines.local.isolation import PLATFORM
+from pai_runtime.engines.local.launch import Bind
 from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.layout import RUNTIME
 

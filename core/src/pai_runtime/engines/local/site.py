@@ -1,8 +1,8 @@
 """The place where the tasks of a local run run: what the run asks of it."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from secrets import token_hex
 
 from pai_runtime.engines.local.environment import not_set, secrets_among
 from pai_runtime.engines.local.request import LocalRequest
@@ -68,6 +68,6 @@ class Site(ABC):
     def all_secrets(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> dict[str, str]:
         """Return the secrets of the job with those of the platform, by their paths."""
         asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
-        of_run = {platform_path("run"): token_hex(32)} if "run" in asked else {}
+        of_run = {platform_path("run"): os.urandom(32).hex()} if "run" in asked else {}
         hidden = {platform_path(name): value for name, value in secrets_among(self.asked).items()}
         return {**secrets, **of_run, **hidden}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, unexpected
-from pai_runtime.engines.local.isolation import Bind
+from pai_runtime.engines.local.launch import Bind
 from pai_runtime.plan.mounts import conflict, overlap
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder

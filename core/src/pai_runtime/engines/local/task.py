@@ -12,8 +12,7 @@ from typing import Any, get_args
 
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.local.code_copy import COPY, copy_code
-from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
-from pai_runtime.engines.local.launcher import Launch
+from pai_runtime.engines.local.launch import Bind, Isolated, Launch
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
@@ -147,6 +146,8 @@ class LocalTask:
 
     def _write(self, folder: Folder) -> None:
         if self._options.namespaces:
+            from pai_runtime.engines.local.isolation import make_folders  # noqa: PLC0415 - only if isolated
+
             make_folders(folder)
         else:
             with folder.folder(WORK, make=True) as work:
@@ -188,6 +189,8 @@ class LocalTask:
             self._leave_record(self.code)
             self._run.unlink(f"{self.label}/{SESSIONS}")
             if self._options.namespaces:
+                from pai_runtime.engines.local.isolation import clean_up  # noqa: PLC0415 - as above
+
                 clean_up(self._run, self.label, self._layers)
         return self.code
 
