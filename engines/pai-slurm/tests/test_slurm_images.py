@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,24 @@ def test_without_images_a_storage_is_only_what_the_nodes_have_mounted_at_its_pat
     assert is_in_place(str(link), Path("/proc"))
     assert not is_in_place(str(here), here)
     assert not is_in_place("/elsewhere", Path("/proc"))
+
+
+@pytest.mark.needs("user namespaces")
+def test_a_storage_that_the_nodes_have_by_a_bind_mount_is_where_a_job_wants_it(tmp_path: Path) -> None:
+    storage, place = tmp_path / "storage", tmp_path / "place"
+    storage.mkdir()
+    place.mkdir()
+    asked = (
+        "import sys; from pathlib import Path; from pai_slurm.storages import is_in_place;"
+        " print(is_in_place(sys.argv[1], Path(sys.argv[2])))"
+    )
+    argv = [sys.executable, "-c", asked, str(place), str(storage)]
+    bound = f'mount --bind {storage} {place} && exec "$@"'
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", bound, "sh", *argv]
+    found = [
+        subprocess.run(each, capture_output=True, text=True, check=True).stdout for each in (argv, inside)
+    ]
+    assert found == ["False\n", "True\n"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,12 @@ from pai_runtime.engine import CannotRun, Plan
 def is_in_place(path: str, directory: Path) -> bool:
     """Return whether a directory is mounted where the job wants it, with nothing done for it."""
     real = os.path.realpath(path)
-    return real == os.path.realpath(directory) and os.path.ismount(real)
+    if real == os.path.realpath(directory):
+        return os.path.ismount(real)  # else what is to be mounted there is missing
+    try:
+        return Path(real).samefile(directory)  # by a bind mount
+    except OSError:
+        return False
 
 
 def check_mounted(plans: Iterable[Plan], storages: Mapping[str, Path], *, in_images: bool) -> Iterator[str]:
