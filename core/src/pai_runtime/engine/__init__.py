@@ -22,9 +22,9 @@ field ``engine``, which engine profiles name as theirs, and whose hook `pai_engi
         return Farm()
 
 It answers what `Engine`, `NewRun` and `RunReader` ask; what people see, such as a live view and a summary, is
-made of the answers. Not every engine needs ``code``, ``documents``, ``jobs``, ``keeping``, ``records`` and
-``messages`` beside this. The HTTP client for those that ask a server is the distribution pai-network, and
-pai-conformance has the tests that each engine passes.
+made of the answers. Not every engine needs ``classes``, ``code``, ``documents``, ``jobs``, ``keeping``,
+``records`` and ``messages`` beside this. The HTTP client for those that ask a server is the distribution
+pai-network, and pai-conformance has the tests that each engine passes.
 """
 
 from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
@@ -34,21 +34,12 @@ from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunR
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement
-from pai_runtime.runs.errors import (
-    CannotCopy,
-    CannotEnter,
-    CannotRemove,
-    CannotRun,
-    ClusterError,
-    MayBeLeft,
-    RequestError,
-)
+from pai_runtime.runs.errors import CannotCopy, CannotEnter, CannotRemove, CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import field, record, replace
 
 __all__ = [
     "CannotCopy",
@@ -72,7 +63,6 @@ __all__ = [
     "Profile",
     "Progress",
     "Rendered",
-    "RequestError",
     "Run",
     "RunReader",
     "RunRequest",
@@ -82,7 +72,4 @@ __all__ = [
     "TaskVariables",
     "Unreadable",
     "Value",
-    "field",
-    "record",
-    "replace",
 ]

@@ -1,4 +1,4 @@
-"""Texts for people: escaped where they come from others, and in the words of the runtime.
+"""Texts for people: escaped where they come from others, in the words of the runtime; errors of requests.
 
 The values of the job's secrets are hidden in `server_text`; engines `hide` what else they send and nobody is
 to see, such as a token.
@@ -8,9 +8,11 @@ from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import Severity, listed, near_miss
 from pai_runtime.engines.hidden import cut, hide, hide_authorization, server_text
+from pai_runtime.runs.errors import RequestError
 from pai_runtime.terminal.output import report
 
 __all__ = [
+    "RequestError",
     "Severity",
     "cut",
     "hide",

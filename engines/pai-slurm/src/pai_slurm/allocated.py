@@ -7,7 +7,8 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems, replace
+from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.local import (
     Folder,
     LocalRequest,

@@ -5,7 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from pai_runtime.engine import CannotRun, ClusterError, Job, record
+from pai_runtime.engine import CannotRun, ClusterError, Job
+from pai_runtime.engine.classes import record
 from pai_runtime.engine.records import TaskName
 from pai_slurm.commands import Call, call
 from pai_slurm.shapes import Shape, tasks_by_shape

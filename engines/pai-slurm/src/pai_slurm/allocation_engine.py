@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from pai_runtime.engine import Job, Placement, RunRequest, replace
+from pai_runtime.engine import Job, Placement, RunRequest
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.local import OPTIONS, LocalEngine, NewLocalRun
 from pai_slurm.allocated import Allocated
 from pai_slurm.allocation import Allocation

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest, replace
+from pai_runtime.engine import ClusterError, NewRun, Run, RunRequest
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.local import Folder, LocalRunReader, killed_by
 from pai_runtime.engine.submitting import SECRETS, run_submission
 from pai_slurm.allocation_engine import AllocationEngine, NewAllocatedRun

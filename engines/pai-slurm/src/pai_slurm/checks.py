@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Job, Plan, Problem, Problems, TaskRole, record
+from pai_runtime.engine import Job, Plan, Problem, Problems, TaskRole
+from pai_runtime.engine.classes import record
 from pai_runtime.engine.jobs import UseRecord, asked_mounts, report_unknown_storage, use_location
 from pai_runtime.engine.local import secrets_among
 from pai_runtime.engine.messages import Severity

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from pai_pod.engine import PIPED, paths
-from pai_runtime.engine import CannotRun, record
+from pai_runtime.engine import CannotRun
+from pai_runtime.engine.classes import record
 from pai_runtime.engine.local import WORK, Bind, Folder
 from pai_slurm.images import CHARLIECLOUD, PYXIS, Images
 

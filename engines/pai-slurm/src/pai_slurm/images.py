@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Job, Problems, record
+from pai_runtime.engine import Job, Problems
+from pai_runtime.engine.classes import record
 
 PYXIS: Final = "pyxis"
 CHARLIECLOUD: Final = "charliecloud"

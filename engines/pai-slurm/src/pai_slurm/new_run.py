@@ -16,8 +16,8 @@ from pai_runtime.engine import (
     Rendered,
     RunReader,
     RunRequest,
-    replace,
 )
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.local import Folder, TaskName, local_environment, placement
 from pai_runtime.engine.submitting import write_submission
 from pai_slurm.checks import check_cluster, check_images, check_job, check_storages

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Run, RunTask, replace
+from pai_runtime.engine import Run, RunTask
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder, LocalRunReader
 from pai_slurm.array import read_decision

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.engine import Problems, Profile, Value, field, record
+from pai_runtime.engine import Problems, Profile, Value
+from pai_runtime.engine.classes import field, record
 from pai_runtime.engine.documents import check_value, package_schema, written_path
 from pai_slurm.images import Images
 

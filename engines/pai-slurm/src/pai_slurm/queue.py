@@ -6,7 +6,8 @@ import re
 import time
 from typing import Final
 
-from pai_runtime.engine import ClusterError, record, replace
+from pai_runtime.engine import ClusterError
+from pai_runtime.engine.classes import record, replace
 from pai_runtime.engine.messages import printable
 from pai_slurm.commands import call
 from pai_slurm.times import moment_of

@@ -22,8 +22,8 @@ from pai_runtime.engine import (
     TaskFile,
     TaskVariables,
     Unreadable,
-    replace,
 )
+from pai_runtime.engine.classes import replace
 from pai_runtime.engine.keeping import read_provenance
 from pai_runtime.engine.local import Folder, LocalRunReader, python_argv
 from pai_runtime.engine.messages import printable

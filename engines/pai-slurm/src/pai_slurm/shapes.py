@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.engine import Job, TaskRole, record
+from pai_runtime.engine import Job, TaskRole
+from pai_runtime.engine.classes import record
 from pai_runtime.engine.records import TaskName
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.engine import Job, Run, RunTask, Unreadable, record
+from pai_runtime.engine import Job, Run, RunTask, Unreadable
+from pai_runtime.engine.classes import record
 from pai_runtime.engine.keeping import loads_untrusted
 from pai_runtime.engine.local import Folder
 from pai_runtime.engine.submitting import SECRETS

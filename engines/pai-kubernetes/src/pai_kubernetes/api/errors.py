@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pai_runtime.engine import RequestError
+from pai_runtime.engine.messages import RequestError
 
 
 @dataclass(frozen=True)

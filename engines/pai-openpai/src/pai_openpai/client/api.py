@@ -20,10 +20,9 @@ from pai_network.tls import client_context, system_trust
 from pai_openpai.client.messages import not_openpai, refusal, unreachable
 from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.token import Token, read_token, refused
-from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
-from pai_runtime.engine.messages import hide
+from pai_runtime.engine.messages import RequestError, hide
 from pai_runtime.plugin.backoff import backoff
 
 SECONDS: Final = 30.0

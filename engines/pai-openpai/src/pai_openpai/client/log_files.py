@@ -14,7 +14,7 @@ from pai_network.answer import Answer
 from pai_network.fields import mappings, string
 from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.job_view import Attempt
-from pai_runtime.engine import RequestError
+from pai_runtime.engine.messages import RequestError
 
 MOST_A_TIME: Final = 1 << 20
 _VALID: Final = 90.0

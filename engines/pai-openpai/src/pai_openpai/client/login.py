@@ -16,9 +16,8 @@ from pai_openpai.client.loopback import Loopback
 from pai_openpai.client.messages import NO_API
 from pai_openpai.client.profile import ENGINE, OpenpaiProfile, read_profile
 from pai_openpai.client.token import VARIABLE, Token, is_variable_used, keep_token
-from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import find_profile
-from pai_runtime.engine.messages import hide, printable
+from pai_runtime.engine.messages import RequestError, hide, printable
 from pai_runtime.plugin import Output, UserError
 
 _WAIT: Final = 300.0

@@ -13,8 +13,9 @@ from pai_openpai.client.fields import number
 from pai_openpai.client.job_view import Attempt, JobView
 from pai_openpai.client.log_files import GrowingFile, LogFiles, NoLog, NotNow
 from pai_openpai.client.log_threads import LogThreads
-from pai_runtime.engine import RequestError, RunTask
+from pai_runtime.engine import RunTask
 from pai_runtime.engine.jobs import framework_name
+from pai_runtime.engine.messages import RequestError
 from pai_runtime.engine.records import LogName, LogsAtOnce, Piece
 
 FIRST_PAUSE: Final = 1.0

@@ -9,10 +9,9 @@ from typing import Any, Final
 from pai_network.answer import Answer
 from pai_network.fields import mappings, string
 from pai_openpai.client.profile import OpenpaiProfile
-from pai_runtime.engine import RequestError
 from pai_runtime.engine.documents import split_url
 from pai_runtime.engine.keeping import loads_untrusted
-from pai_runtime.engine.messages import printable, server_text
+from pai_runtime.engine.messages import RequestError, printable, server_text
 
 MOST_SAID: Final = 600
 NO_API: Final = "NoApiError"

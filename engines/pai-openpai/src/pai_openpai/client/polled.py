@@ -4,7 +4,7 @@ import time
 from typing import Any, Final
 
 from pai_openpai.client.api import Api, Known
-from pai_runtime.engine import RequestError
+from pai_runtime.engine.messages import RequestError
 
 FIRST_PAUSE: Final = 2.0
 """Seconds between two looks at a job; if it does not change, up to `LONGEST_PAUSE`."""

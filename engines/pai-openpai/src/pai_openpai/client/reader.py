@@ -25,7 +25,6 @@ from pai_runtime.engine import (
     ClusterError,
     LogReader,
     Progress,
-    RequestError,
     Run,
     RunReader,
     RunTask,
@@ -33,7 +32,7 @@ from pai_runtime.engine import (
     Unreadable,
 )
 from pai_runtime.engine.jobs import framework_name
-from pai_runtime.engine.messages import printable
+from pai_runtime.engine.messages import RequestError, printable
 from pai_runtime.engine.records import MOST_AT_ONCE, LogName
 
 KEEPS: Final = "OpenPAI keeps its jobs; an operator can remove them, and logs are removed after 30 days"

@@ -17,7 +17,8 @@ from pai_openpai.client.api import Api, job_path
 from pai_openpai.client.names import new_name
 from pai_openpai.client.reader import stop_job
 from pai_openpai.submitted_code import PARAMETERS
-from pai_runtime.engine import CannotRun, ClusterError, MayBeLeft, RequestError
+from pai_runtime.engine import CannotRun, ClusterError, MayBeLeft
+from pai_runtime.engine.messages import RequestError
 
 SUBMISSION: Final = "submission"
 """The key in ``extras`` of the number of a submission."""
