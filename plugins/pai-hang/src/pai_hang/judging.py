@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from pai_hang.places import Look
-from pai_hang.processes import OF_A_FILE, TIMED_WAIT, Process, is_named
+from pai_hang.processes import OF_A_FILE, RESTARTED, TIMED_WAIT, Process, is_named
 
 _NOISE = 200
 """Bytes a second that processes read and write without getting anywhere, such as heartbeats of a store."""
@@ -15,7 +15,7 @@ _PATIENCE = 2
 
 _OPENS = ("open", "openat", "connect")
 _WAITS_FOR_OTHERS = ("futex", "recvfrom", "recvmsg")
-_SLEEPS = (TIMED_WAIT, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
+_SLEEPS = (TIMED_WAIT, RESTARTED, "nanosleep", "clock_nanosleep", "poll", "ppoll", "select", "pselect6")
 _NAPS = ("nanosleep", "clock_nanosleep")
 _POLLS = ("epoll_wait", "epoll_pwait", "accept", "accept4")
 _FORK_SERVER = "/multiprocessing/forkserver.py"

@@ -16,6 +16,14 @@ _MOST_SOCKETS = 100_000
 _SLEEPS = ("nanosleep", "clock_nanosleep")
 TIMED_WAIT = "futex with a time limit"
 """The name for a wait for another thread that ends by itself."""
+RESTARTED = "restart_syscall"
+"""The call in which a process goes on with a wait in which it was stopped, as by who reads its stack.
+
+Of waits, those that may have a time limit go on so.
+"""
+_seen_waiting: dict[str, str] = {}
+"""The calls in which processes and threads waited when they were seen before, by their place in ``/proc``."""
+_MOST_SEEN = 100_000
 _FUTEX_TIMEOUT = 4
 """The place of the time limit among the words about a system call."""
 _ESTABLISHED, _LISTENS, _SENT_AGAIN = "01", "0A", 3
@@ -27,13 +35,14 @@ _NUMBERS = {
         "accept": 43, "recvfrom": 45, "recvmsg": 47, "wait4": 61, "flock": 73, "pause": 34, "futex": 202,
         "epoll_wait": 232, "clock_nanosleep": 230, "waitid": 247, "openat": 257, "pselect6": 270,
         "ppoll": 271, "epoll_pwait": 281, "accept4": 288, "write": 1, "fcntl": 72, "fsync": 74, "open": 2,
-        "rt_sigsuspend": 130, "rt_sigtimedwait": 128,
+        "rt_sigsuspend": 130, "rt_sigtimedwait": 128, "restart_syscall": 219,
     },
     "aarch64": {
         "read": 63, "readv": 65, "pread64": 67, "connect": 203, "accept": 202, "recvfrom": 207,
         "recvmsg": 212, "wait4": 260, "flock": 32, "futex": 98, "clock_nanosleep": 115, "nanosleep": 101,
         "waitid": 95, "openat": 56, "pselect6": 72, "ppoll": 73, "epoll_pwait": 22, "accept4": 242,
         "write": 64, "fcntl": 25, "fsync": 82, "rt_sigsuspend": 133, "rt_sigtimedwait": 137,
+        "restart_syscall": 128,
     },
 }  # fmt: skip
 _NAMES = {number: name for name, number in _NUMBERS.get(platform.machine(), {}).items()}
@@ -120,6 +129,13 @@ def silent_peers(pid: int) -> tuple[str, ...]:
     )
 
 
+def is_service(pid: int) -> bool:
+    """Return whether a process is a service of the task, or what `exec` runs there."""
+    variables = _text(f"/proc/{pid}/environ").split("\0")
+    names = {each.partition("=")[0] for each in variables}
+    return "PAI_RUNTIME_PYTHON" in names and "PAI_TASK_PHASE" not in names
+
+
 def status_field(pid: int, name: str) -> str:
     """Return a field of the ``status`` of a process; empty if it has gone."""
     lines = _text(f"/proc/{pid}/status").splitlines()
@@ -196,8 +212,12 @@ def _call(place: str) -> tuple[str, str]:
     if len(words) < 2 or not words[0].isdecimal():  # noqa: PLR2004 - its number and an argument
         return "", ""
     name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    if name == RESTARTED:
+        return _seen_waiting.get(place, name), ""
     if name == "futex" and len(words) > _FUTEX_TIMEOUT and int(words[_FUTEX_TIMEOUT], 16):
-        return TIMED_WAIT, ""
+        name = TIMED_WAIT
+    if len(_seen_waiting) < _MOST_SEEN or place in _seen_waiting:
+        _seen_waiting[place] = name
     if name not in OF_A_FILE:
         return name, ""
     try:

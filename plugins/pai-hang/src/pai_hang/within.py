@@ -14,7 +14,7 @@ from typing import Any
 
 from pai_hang import stacks
 from pai_hang.places import Look
-from pai_hang.processes import Process, addresses, is_copy, silent_peers, tree
+from pai_hang.processes import Process, addresses, is_copy, is_service, silent_peers, tree
 from pai_hang.stacks import Stacks
 
 ARGV = ("sh", "-c", 'exec "$PAI_RUNTIME_PYTHON" -I -m pai_hang.within')
@@ -24,19 +24,19 @@ _MOST_SECONDS = 100
 
 
 def main() -> None:
-    """Print all processes below the supervisor but this one."""
+    """Print the processes below the supervisor."""
     signal.alarm(_MOST_SECONDS)  # nobody waits for longer
-    looks = [look for look in look_below({"": os.getppid()}) if look.process.pid != os.getpid()]
+    looks = look_below({"": os.getppid()})
     json.dump([_document(look) for look in looks], sys.stdout)
 
 
 def look_below(supervisors: Mapping[str, int]) -> list[Look]:
-    """Return all processes below the supervisors of tasks, with their stacks."""
+    """Return all processes below the supervisors of tasks but their services', with their stacks."""
     found = [
         (task, process)
         for task, supervisor in supervisors.items()
         for process in tree(supervisor)
-        if not is_copy(process.pid, supervisor)
+        if not is_copy(process.pid, supervisor) and not is_service(process.pid)
     ]
     read = stacks.take([process for _, process in found])
     return [
