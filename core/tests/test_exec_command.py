@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.cli import asked_task
 from pai_runtime.cli.asked_task import ask_task
 from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.engines.local.reader import LocalRunReader
@@ -22,7 +23,7 @@ from pai_runtime.runs.state import Run
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session_socket import connect
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, callback, cli, job, write_job
+from tests.support import PROGRAM, callback, cli, job, until, write_job
 from tests.typed_terminal import Terminal
 
 TOKEN = "the-value-of-a-token"
@@ -136,6 +137,22 @@ def test_a_program_is_asked_for_json_and_what_is_none_is_told(run: Path) -> None
     }.items():
         with pytest.raises(UserError, match=why):
             ask_task(reader, task, ["sh", "-c", refused])
+
+
+def test_who_does_not_answer_is_waited_for_for_a_while_and_leaves_nothing(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = LocalRunReader(run)
+    found = reader.run()
+    assert isinstance(found, Run)
+    # As srun does: a process of what enters has its streams too, and no hang-up ends it.
+    child = "trap '' HUP; echo because >&2; sleep 600 & echo $! > child; wait"
+    monkeypatch.chdir(run)
+    monkeypatch.setattr(asked_task, "python_argv", lambda *_: ["sh", "-c", child])
+    monkeypatch.setattr(asked_task, "_WITHIN", 0.5)
+    with pytest.raises(UserError, match="no answer within"):
+        ask_task(reader, found.tasks[0], ["true"])
+    until(lambda: not Path("/proc", Path("child").read_text().strip()).exists())
 
 
 def test_signals_are_passed_on(run: Path) -> None:

@@ -521,3 +521,16 @@ def test_who_built_a_plugin_is_a_url_beside_a_digest(tmp_path: Path, fields: dic
         read_policy(
             write_policy(tmp_path, {"id": "org.one", "distribution": "org-one", "versions": "*", **fields})
         )
+
+
+def test_an_entry_for_another_version_puts_nothing_on_by_default(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.add("org.one", version="1.4")
+    monkeypatch.syspath_prepend(site.folder)
+    rule = {"id": "org.one", "distribution": "org-one"}
+    for default_for, is_on in {"==1.4": True, "==2.0": False}.items():
+        other = next(each for each in ("==1.4", "==2.0") if each != default_for)
+        entries = {**rule, "versions": default_for, "default": True}, {**rule, "versions": other}
+        host = Host(read_policy(write_policy(tmp_path, *entries)))
+        assert ("org.one" in host.defaults) == is_on

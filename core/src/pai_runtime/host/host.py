@@ -23,7 +23,7 @@ from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.own_modules import refuse, register
-from pai_runtime.host.policy import Policy, refusal, unmatched
+from pai_runtime.host.policy import Policy, mismatch, refusal, unmatched
 
 LONGEST_CHECK = 10
 """Timeout in seconds for checking the parameters of one use; a pattern may backtrack for ever."""
@@ -149,9 +149,17 @@ class Host:
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
-        """What says in a policy that jobs which do not name a plugin use it too, by its id."""
-        entries = (entry for policy in self._policies for entry in policy.allowed or ())
-        return {entry.id: entry.default for entry in entries if entry.default is not None}
+        """What says in a policy that jobs which do not name a plugin use it too, by its id.
+
+        Where several entries of a policy have one id, only that counts which allows what is installed.
+        """
+        found = {}
+        for entry in (entry for policy in self._policies for entry in policy.allowed or ()):
+            claimants = self.installed.get(entry.id, ())
+            is_for_another = claimants and not self.refusal(entry.id) and mismatch(entry, claimants[0])
+            if entry.default is not None and not is_for_another:
+                found[entry.id] = entry.default
+        return found
 
     @property
     def policy_files(self) -> list[str]:

@@ -113,7 +113,7 @@ def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iter
         yield from unmatched_plugins(policy.definitions, [entry.id for entry in policy.allowed])
     for entry in policy.allowed or ():
         claimants, suggestion = installed.get(entry.id, ()), None
-        reasons = [_mismatch(entry, plugin) for plugin in claimants]
+        reasons = [mismatch(entry, plugin) for plugin in claimants]
         if claimants and None in reasons:
             continue
         if claimants:
@@ -160,13 +160,13 @@ def _refusal(policy: Policy, plugin: Plugin) -> str | None:
     if not allowed:
         ids = list(dict.fromkeys(entry.id for entry in policy.allowed))
         return f"policy {policy.file} does not list it; it lists {listed(ids) or 'no plugin'}"
-    reasons = [_mismatch(entry, plugin) for entry in allowed]
+    reasons = [mismatch(entry, plugin) for entry in allowed]
     if None in reasons:
         return None
     return f"policy {policy.file} " + " and ".join(filter(None, reasons))
 
 
-def _mismatch(entry: AllowedPlugin, plugin: Plugin) -> str | None:
+def mismatch(entry: AllowedPlugin, plugin: Plugin) -> str | None:
     """Return why an entry does not match a plugin, as a predicate of the policy; None if it matches."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
