@@ -63,6 +63,11 @@ class Allocation:
         found = re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", said, re.MULTILINE)
         return {name: address for name, address in found if name in nodes}
 
+    def close(self) -> None:
+        """Stop asking."""
+        self._job.close()
+        self._nodes.close()
+
     def seconds_left(self) -> float | None:
         """Return for how many seconds it lasts; None if that is unlimited, or unknown."""
         try:

@@ -31,12 +31,11 @@ class AllocationEngine(LocalEngine):
 
     def __init__(self, images: Images | None = None, only: int | None = None) -> None:
         super().__init__()
-        self._allocation = Allocation(os.environ)
-        self._site = partial(Allocated, allocation=self._allocation, images=images, only=only)
+        self._site = partial(Allocated, images=images, only=only)
 
     def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        return NewAllocatedRun(request, self._site, self._allocation)
+        return NewAllocatedRun(request, self._site)
 
 
 class NewAllocatedRun(NewLocalRun):
@@ -44,10 +43,10 @@ class NewAllocatedRun(NewLocalRun):
 
     job: Job
 
-    def __init__(self, request: RunRequest, site: "partial[Allocated]", allocation: Allocation) -> None:
+    def __init__(self, request: RunRequest, site: "partial[Allocated]") -> None:
         super().__init__(request)
-        self._allocation = allocation
-        self._allocated = site
+        self._allocation = Allocation(os.environ)
+        self._allocated = partial(site, allocation=self._allocation)
 
     def place(self, job: Job) -> Placement:
         """Return a placement; tasks end before the allocation, with the time to save their work."""
@@ -63,3 +62,8 @@ class NewAllocatedRun(NewLocalRun):
                 limit = f"the allocation, Slurm job {job_id}"
         self._site = partial(self._allocated, limit=limit)
         return super().place(job)
+
+    def discard(self) -> None:
+        """Remove what was created, if it is empty, and stop asking Slurm."""
+        self._allocation.close()
+        super().discard()

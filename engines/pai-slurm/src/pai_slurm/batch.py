@@ -18,7 +18,16 @@ from pai_slurm.allocation_engine import AllocationEngine, NewAllocatedRun
 from pai_slurm.array import end_element
 from pai_slurm.commands import call
 from pai_slurm.queue import end_of, starts_again
-from pai_slurm.submitted import Settings, element_folder, is_stopped, note_job, read_job, read_settings
+from pai_slurm.submitted import (
+    End,
+    Settings,
+    element_folder,
+    is_stopped,
+    note_end,
+    note_job,
+    read_job,
+    read_settings,
+)
 
 _EARLIER: Final = "earlier"
 _ENDS_WITHIN: Final = 300.0
@@ -34,6 +43,8 @@ def main() -> int:
     with Folder.at(path) as folder:
         if is_stopped(folder):  # while Slurm put the job back, or started it
             folder.unlink(SECRETS)
+            if number is None:
+                note_end(path, End("CANCELLED", time.time()))  # to Slurm it has failed
             return killed_by(signal.SIGINT)
         if number is None:
             return _Batch(path, path, read_settings(folder)).run(folder)

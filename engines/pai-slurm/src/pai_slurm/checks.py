@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -81,7 +82,18 @@ def check_cluster(
 
     Raises `ClusterError` if it does not answer.
     """
-    test = Call("sbatch", "--test-only", text=script)
+    with closing(Call("sbatch", "--test-only", text=script)) as test:
+        _check_partition(job, runs, allocation, problems)
+        if problems.has_errors:  # of which its answer would be one, without its line
+            return
+        try:
+            test.answer()
+        except Refused as error:
+            severity: Severity = "warning" if _NOT_NOW in str(error) else "error"
+            problems.add(Problem("refused", f"sbatch: {error}", job.position, severity=severity))
+
+
+def _check_partition(job: Job, runs: Path, allocation: Mapping[str, str], problems: Problems) -> None:
     if not _is_writable(runs):
         message = f"cannot write to {runs}, the directory of runs in the engine profile"
         problems.add(Problem("no-shared-directory", message))
@@ -100,12 +112,6 @@ def check_cluster(
             " Slurm wants a node for each shape, so this would wait for ever: give roles the same resources"
         )
         problems.add(Problem("too-many-shapes", message, job.position, "taskRoles"))
-    try:
-        test.answer()
-    except Refused as error:
-        severity: Severity = "warning" if _NOT_NOW in str(error) else "error"
-        if not problems.has_errors:  # of which it would be one, without its line
-            problems.add(Problem("refused", f"sbatch: {error}", job.position, severity=severity))
 
 
 def _is_writable(path: Path) -> bool:

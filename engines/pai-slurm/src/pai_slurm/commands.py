@@ -63,20 +63,23 @@ class Call:
         """Return its output. Raises `Refused`, and `ClusterError` if it does not end `within` seconds."""
         if isinstance(self._started, ClusterError):
             raise self._started
-        with self._started as started:
-            try:
-                said, errors = started.communicate(timeout=within)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                what = f"{self._name} took more than {within:g} seconds"
-                raise ClusterError(f"Slurm does not answer: {what}") from None
-            except BaseException:
-                started.kill()
-                raise
-        if started.returncode:
+        try:
+            said, errors = self._started.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            what = f"{self._name} took more than {within:g} seconds"
+            raise ClusterError(f"Slurm does not answer: {what}") from None
+        finally:
+            self.close()
+        if self._started.returncode:
             said = server_text(errors.strip(), _MOST_SAID)
-            raise Refused(said or f"{self._name} failed with exit code {started.returncode}")
+            raise Refused(said or f"{self._name} failed with exit code {self._started.returncode}")
         return said
+
+    def close(self) -> None:
+        """Kill it if it still runs: nobody wants its answer any more."""
+        if isinstance(self._started, subprocess.Popen):
+            with self._started as started:
+                started.kill()
 
 
 def call(

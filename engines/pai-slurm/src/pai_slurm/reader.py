@@ -143,7 +143,9 @@ class SlurmRunReader(RunReader):
         is_cancelled = end.state == "CANCELLED" or found.is_stopped
         said = "" if is_cancelled or has_begun else self._said()
         is_by_hand = is_cancelled and not found.is_stopped
-        note = f"job {found.job_id} {_CANCELLED if is_by_hand else ENDS.get(end.state, end.state)}{said}"
+        # By its exit status, one that is told to stop has failed.
+        state = end.state if end.state in DONE_TO_IT or not found.is_stopped else "CANCELLED"
+        note = f"job {found.job_id} {_CANCELLED if is_by_hand else ENDS.get(state, state)}{said}"
         tasks = tuple(task if task.over else replace(task, state="stopped") for task in run.tasks)
         outcome: RunOutcome = "cancelled" if is_cancelled else "failed"
         ended = replace(run, tasks=tasks, ended=end.at, outcome=outcome, note=note)

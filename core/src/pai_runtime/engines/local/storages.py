@@ -84,7 +84,7 @@ def image_binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bo
     a failed operation.
     """
     try:
-        found = _binds(plan, storages, run, str, make=make)
+        found = _binds(plan, storages, run, os.path.normpath, make=make)
     except OSError as error:
         raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
     return [Bind(str(Path(bind.source, bind.below)), bind.target, bind.read_only) for bind in found]
@@ -104,7 +104,7 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) ->
 def _binds(
     plan: Plan, storages: Mapping[str, Path], run: Path, real: Callable[[str], str], *, make: bool
 ) -> list[Bind]:
-    """Return bind mounts; `real` resolves links in their targets, where it is known what these are."""
+    """Return bind mounts; `real` resolves the links in their targets and in `run` that are known there."""
     found: list[Bind] = []
     before: list[tuple[Mount, UseRecord]] = []
     for mount, use in sorted(_given(plan, storages), key=lambda given: real(given[0].path).count("/")):
@@ -112,7 +112,7 @@ def _binds(
             raise CannotRun(f"use {use.label}: {fault}")
         before.append((mount, use))
         storage, target = storages[mount.source].absolute(), real(mount.path)
-        _keep_apart(run, mount, storage)
+        _keep_apart(run, mount, storage, real)
         if mount.sub_path and make:
             with Folder.at(storage) as folder:
                 folder.make(mount.sub_path)
@@ -129,15 +129,14 @@ def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[tuple[Mount, Us
     )
 
 
-def _keep_apart(run: Path, mount: Mount, storage: Path) -> None:
+def _keep_apart(run: Path, mount: Mount, storage: Path, real: Callable[[str], str]) -> None:
     """Raise `CannotRun` for a mount that would hide or show the folder of the run, or be inside of it."""
-    folder = os.path.realpath(run)
-    if overlap(folder, os.path.realpath(mount.path)):
+    if overlap(real(str(run)), real(mount.path)):
         raise CannotRun(
             f"{mount.source} is mounted at {mount.path}, where the directory of the run is, {run}; "
             "choose another directory with --out, or run from another one"
         )
-    if overlap(folder, os.path.realpath(storage / mount.sub_path)):
+    if overlap(os.path.realpath(run), os.path.realpath(storage / mount.sub_path)):
         raise CannotRun(
             f"the directory of the run, {run}, is inside the storage {mount.source}, {storage}, where "
             "a task would see it; choose another directory with --out"
