@@ -11,9 +11,10 @@ from pai_runtime.engine import Job, Plan, Problems
 from pai_runtime.engine.messages import listed, near_miss
 from pai_runtime.engine.records import TaskName
 
-SUFFIX: Final = "_00000000"
-SUBMISSION: Final = "0" * 32
-"""As long as those of a run, so that the size is that of what is posted."""
+EXAMPLE_SUFFIX: Final = "_00000000"
+"""As long as what the name of a run has after its job's, so that the size is that of what is posted."""
+EXAMPLE_SUBMISSION: Final = "0" * 32
+"""As long as the number of a submission, for the same reason."""
 _CMD: Final = "cmd"
 """The plugin whose commands are a user's own."""
 
@@ -43,10 +44,12 @@ def check_submission(
     elif known is not None:
         _check_plugins(job, known, problems)
     with problems.caught():
-        submitted_text(job, plans, job.name + SUFFIX, submission=SUBMISSION, storages=storages)
+        submitted_text(
+            job, plans, job.name + EXAMPLE_SUFFIX, submission=EXAMPLE_SUBMISSION, storages=storages
+        )
 
 
-def check_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
+def warn_of_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
     """Report what people should know about the code of a job, which is on a storage, or in the job itself."""
     where = job.code or job.value.at(("extras", "code"))
     if not is_stored:

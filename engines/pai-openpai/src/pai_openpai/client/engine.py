@@ -14,7 +14,12 @@ from pai_openpai.client.names import split_name
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
-from pai_openpai.submission_check import SUBMISSION, SUFFIX, check_code, check_submission
+from pai_openpai.submission_check import (
+    EXAMPLE_SUBMISSION,
+    EXAMPLE_SUFFIX,
+    check_submission,
+    warn_of_code,
+)
 from pai_openpai.submitted_code import SubmittedCode, submitted_code
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
@@ -126,7 +131,7 @@ class NewOpenpaiRun(NewRun):
             storages=self._storages,
         )
         if self._request.code is not None and not problems.has_errors:
-            check_code(self._job, problems, is_stored=bool(profile.code_storage))
+            warn_of_code(self._job, problems, is_stored=bool(profile.code_storage))
             with problems.caught():
                 try:
                     self._code(plans)
@@ -182,7 +187,8 @@ class NewOpenpaiRun(NewRun):
         """Return the code as it was when it was first packed. Raises `CannotRun`."""
 
         def size(code: SubmittedCode) -> int:
-            return len(self._text_with(code, plans, self._job.name + SUFFIX, SUBMISSION).text.encode())
+            name = self._job.name + EXAMPLE_SUFFIX
+            return len(self._text_with(code, plans, name, EXAMPLE_SUBMISSION).text.encode())
 
         files, storage = self._request.code, self._cluster.profile.code_storage
         if self._packed is None and files is not None:
