@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pai_openpai.job_check import MOST_BYTES
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.code_archive import STORED_IN
 from tests.openpai.cluster import User
@@ -93,6 +94,21 @@ def test_a_storage_that_the_job_does_not_mount_is_mounted_for_its_code(mounted: 
     (storage,) = mounted.job(reader).submission.public["extras"]["storages"]
     assert storage["name"] == "datasets"
     assert f"cp {storage['mountPath']}/" in mounted.job(reader).submission.commands["worker"]
+
+
+@pytest.mark.parametrize("has_code", [0, 1])
+def test_the_size_is_that_of_what_will_be_posted(
+    openpai: Lab, code: Path, tmp_path: Path, has_code: int
+) -> None:
+    storage = {"storage": "datasets", "mountedAt": str(tmp_path)}
+    lab, files = Lab(openpai.server, virtualCluster="default", code=storage), code if has_code else None
+    lab.server.cluster.begin.clear()
+    lab.planned(job(description="x"), files).submit()
+    (posted,) = lab.asked("POST", "/jobs")
+    rest = MOST_BYTES - len(posted.body)
+    for more, expected in ((1, []), (2, ["job-too-large"])):
+        problems = lab.planned(job(description="x" * (rest + more)), files).checked()
+        assert [each.code for each in problems] == expected
 
 
 def test_a_short_secret_that_the_archive_has_by_chance_is_no_leak(openpai: Lab, code: Path) -> None:
