@@ -96,6 +96,28 @@ def test_a_storage_that_the_job_does_not_mount_is_mounted_for_its_code(mounted: 
     assert f"cp {storage['mountPath']}/" in mounted.job(reader).submission.commands["worker"]
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "expected"),
+    [
+        ("others", "/mnt", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-code", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-code/more", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-codes", []),
+        ("datasets", "/mnt", []),
+    ],
+)
+def test_no_other_storage_may_be_mounted_where_that_with_the_code_is(
+    mounted: Lab, code: Path, name: str, path: str, expected: list[str]
+) -> None:
+    cluster = mounted.server.cluster
+    cluster.users["alice"] = User("alice-password", storages=("datasets", "others"))
+    cluster.storages["others"] = {**cluster.storages["datasets"], "name": "others"}
+    document = job(extras={"storages": [{"name": name, "mountPath": path}]})
+    problems = mounted.planned(document, code).checked()
+    assert [each.field for each in problems if each.code == "wrong-code-storage"] == expected
+    assert len(problems) == len(expected)
+
+
 @pytest.mark.parametrize("has_code", [0, 1])
 def test_the_size_is_that_of_what_will_be_posted(
     openpai: Lab, code: Path, tmp_path: Path, has_code: int
