@@ -9,6 +9,7 @@ import pytest
 from pai_openpai.job_check import MOST_BYTES
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.code_archive import STORED_IN
+from pai_runtime.task.folder import MOST_LEVELS
 from tests.openpai.cluster import User
 from tests.openpai.lab import Lab, run_of
 from tests.openpai.planned_jobs import cmd
@@ -169,6 +170,13 @@ def test_what_is_said_of_code_before_it_is_submitted(
     assert [(each.code, each.severity) for each in problems] == expected
     if size == 80_000 and storages is None:
         assert "weights (78.1 KiB)" in problems[-1].message
+
+
+def test_code_that_cannot_be_read_is_not_said_to_be_too_large(openpai: Lab, code: Path) -> None:
+    code.joinpath(*["d"] * (MOST_LEVELS + 1)).mkdir(parents=True)
+    (problem,) = [each for each in openpai.planned(job(), code).checked() if each.severity == "error"]
+    assert problem.code == "unreadable"
+    assert problem.position.file.startswith(f"{code}/d/d/")
 
 
 def test_commands_of_plugins_are_said_to_have_no_code(openpai: Lab, code: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pai_runtime.document.amounts import size_text
+from pai_runtime.document.problems import InvalidInput, Position, Problem
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.code_archive import (
     MOST_BYTES,
@@ -130,9 +131,10 @@ def _is_used(folder: Folder, archive: str) -> bool:
 
 
 def pack_code(code: "Code", carrier: Carrier) -> PackedCode:
-    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun` if that is too large.
+    """Pack files, directories and links as ``tar.gz``.
 
     It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
+    Raises `CannotRun` if that is too large, and `InvalidInput` with all that cannot be read.
     """
     archive, size = _archive(code, carrier)
     return PackedCode(archive, code_digest(archive), size)
@@ -173,7 +175,7 @@ def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
             if size > carrier.most_bytes:
                 raise _too_large(code, sizes, f"more than {size_text(carrier.most_bytes)}", carrier.name)
     if faults:
-        raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
+        raise InvalidInput([_unreadable(code, fault) for fault in faults])
     if packed.tell() > carrier.most:
         large = f"{size_text(packed.tell())} compressed, of {size_text(carrier.most)}"
         raise _too_large(code, sizes, large, carrier.name)
@@ -200,6 +202,11 @@ def _add(archive: tarfile.TarFile, entry: "CodeEntry", sizes: dict[str, int], mo
         info.size = sizes[entry.path] = len(data)
         archive.addfile(info, io.BytesIO(data))
     return info.size
+
+
+def _unreadable(code: "Code", fault: OSError) -> Problem:
+    message = f"cannot be read: {fault.strerror}; list it in {code.ignore_file} if the tasks do not need it"
+    return Problem("unreadable", message, Position(str(fault.filename or code.folder)))
 
 
 def _too_large(code: "Code", sizes: dict[str, int], found: str, carrier: str) -> CannotRun:

@@ -185,7 +185,7 @@ class NewOpenpaiRun(NewRun):
         )
 
     def _code(self, plans: Mapping[TaskName, Plan]) -> SubmittedCode | None:
-        """Return the code as it was when it was first packed. Raises `CannotRun`."""
+        """Return the code as it was when it was first packed. Raises `CannotRun` or `InvalidInput`."""
 
         def size(code: SubmittedCode) -> int:
             return len(self._example(code, plans).text.encode())
