@@ -68,8 +68,8 @@ class PackedCode:
         """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
 
         Others of the team write to the same directory; what they left under that name is checked. Until
-        `release_code` for the same `run`, a file beside the archive says that it is used. An archive that is
-        there is marked as used now, so that old ones can be removed.
+        `release_code` for the same `run`, a file beside the archive says that it is used, and since when: the
+        archive itself may be a colleague's, who alone can change its time.
         """
         name, aside = stored_name(self.digest), f".{secrets.token_hex(8)}.part"
         try:
@@ -146,13 +146,9 @@ def _has(folder: Folder, name: str, digest: str) -> bool:
             found = sha256()
             for data in pieces(file, MOST_STORED):
                 found.update(data)
-            if f"sha256:{found.hexdigest()}" != digest:
-                return False
+            return f"sha256:{found.hexdigest()}" == digest
     except OSError:
         return False
-    with suppress(PermissionError):  # a colleague's
-        os.utime(name, dir_fd=folder.fd, follow_symlinks=False)
-    return True
 
 
 def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
