@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from pai_openpai.job_check import MOST_BYTES
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.code_archive import STORED_IN
+from pai_runtime.task.folder import MOST_LEVELS
 from tests.openpai.cluster import User
 from tests.openpai.lab import Lab, run_of
 from tests.openpai.planned_jobs import cmd
@@ -95,6 +97,43 @@ def test_a_storage_that_the_job_does_not_mount_is_mounted_for_its_code(mounted: 
     assert f"cp {storage['mountPath']}/" in mounted.job(reader).submission.commands["worker"]
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "expected"),
+    [
+        ("others", "/mnt", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-code", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-code/more", ["extras.storages[0].name"]),
+        ("others", "/mnt/pai-codes", []),
+        ("datasets", "/mnt", []),
+    ],
+)
+def test_no_other_storage_may_be_mounted_where_that_with_the_code_is(
+    mounted: Lab, code: Path, name: str, path: str, expected: list[str]
+) -> None:
+    cluster = mounted.server.cluster
+    cluster.users["alice"] = User("alice-password", storages=("datasets", "others"))
+    cluster.storages["others"] = {**cluster.storages["datasets"], "name": "others"}
+    document = job(extras={"storages": [{"name": name, "mountPath": path}]})
+    problems = mounted.planned(document, code).checked()
+    assert [each.field for each in problems if each.code == "wrong-code-storage"] == expected
+    assert len(problems) == len(expected)
+
+
+@pytest.mark.parametrize("has_code", [0, 1])
+def test_the_size_is_that_of_what_will_be_posted(
+    openpai: Lab, code: Path, tmp_path: Path, has_code: int
+) -> None:
+    storage = {"storage": "datasets", "mountedAt": str(tmp_path)}
+    lab, files = Lab(openpai.server, virtualCluster="default", code=storage), code if has_code else None
+    lab.server.cluster.begin.clear()
+    lab.planned(job(description="x"), files).submit()
+    (posted,) = lab.asked("POST", "/jobs")
+    rest = MOST_BYTES - len(posted.body)
+    for more, expected in ((1, []), (2, ["job-too-large"])):
+        problems = lab.planned(job(description="x" * (rest + more)), files).checked()
+        assert [each.code for each in problems] == expected
+
+
 def test_a_short_secret_that_the_archive_has_by_chance_is_no_leak(openpai: Lab, code: Path) -> None:
     reader = submitted(openpai, job(secrets={"key": "H4sI"}, worker={"commands": [WHOLE]}), code)
     assert run_of(reader).note == ""
@@ -131,6 +170,13 @@ def test_what_is_said_of_code_before_it_is_submitted(
     assert [(each.code, each.severity) for each in problems] == expected
     if size == 80_000 and storages is None:
         assert "weights (78.1 KiB)" in problems[-1].message
+
+
+def test_code_that_cannot_be_read_is_not_said_to_be_too_large(openpai: Lab, code: Path) -> None:
+    code.joinpath(*["d"] * (MOST_LEVELS + 1)).mkdir(parents=True)
+    (problem,) = [each for each in openpai.planned(job(), code).checked() if each.severity == "error"]
+    assert problem.code == "unreadable"
+    assert problem.position.file.startswith(f"{code}/d/d/")
 
 
 def test_commands_of_plugins_are_said_to_have_no_code(openpai: Lab, code: Path) -> None:

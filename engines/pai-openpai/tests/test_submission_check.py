@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from pai_openpai.first_runtime import PLUGINS
-from pai_openpai.job_check import MOST_BYTES, check_for_openpai
+from pai_openpai.job_check import check_for_openpai
 from pai_openpai.submission_check import check_submission
 from pai_openpai.submitted_text import submitted_text
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job
 from pai_runtime.task.record import replace
 from tests.job_harness import yaml_text
@@ -38,7 +38,7 @@ _BEYOND_THE_FIRST: dict[str, list[str]] = {
 
 def found_in(job: Job, **given: Any) -> tuple[Problem, ...]:
     problems = Problems()
-    check_submission(job, {}, problems, **given)
+    check_submission(job, problems, **given)
     return problems.in_order
 
 
@@ -62,14 +62,14 @@ def used(prerequisite: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_an_example_is_accepted_or_refused_before_any_request(path: Path, runtime: str) -> None:
     found, plans = planned(path)
     problems = Problems()
-    check_submission(found, plans, problems, is_first_runtime=runtime == "openpai")
+    check_submission(found, problems, is_first_runtime=runtime == "openpai")
     expected = _BEYOND_THE_FIRST.get(path.stem, []) if runtime == "openpai" else []
     assert [each.field for each in problems.in_order] == expected
     if not expected:
         assert read_submission(submitted_text(found, plans, "run_1").text).name == "run_1"
 
 
-_ERROR, _NEEDS = "error", ("error", "needs-pai-runtime")
+_NEEDS = ("error", "needs-pai-runtime")
 
 
 @pytest.mark.parametrize(
@@ -125,20 +125,6 @@ def test_what_openpai_takes_for_something_else_is_said(
     fields = {**more, "worker": {"instances": 1, **more.get("worker", {})}}
     check_for_openpai(parse_document(yaml_text(job(**fields)), "job.yaml"), problems)
     assert [(each.severity, each.code, each.field) for each in problems.in_order] == expect
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        (
-            {"worker": {"commands": ["echo <%= x %>"]}},
-            (_ERROR, "changed-by-openpai", "taskRoles.worker.commands[0]"),
-        ),
-        ({"description": "x" * MOST_BYTES}, (_ERROR, "job-too-large", "")),
-    ],
-)
-def test_what_cannot_be_posted_is_an_error(more: dict[str, Any], expected: tuple[str, str, str]) -> None:
-    assert checked(more) == [expected]
 
 
 def test_variables_of_the_command_line_are_an_error() -> None:
@@ -203,15 +189,3 @@ def test_only_the_plugins_that_the_cluster_has_are_accepted(
 
 def test_the_first_runtime_with_more_plugins_has_its_own_too() -> None:
     assert checked(extra("tensorboard"), is_first_runtime=True, plugins=(*PLUGINS, "own")) == []
-
-
-def test_the_size_is_that_of_what_will_be_posted() -> None:
-    for more, is_refused in ((0, False), (1, True)):
-        fits = loaded(yaml_text(job(description="x")))
-        rest = MOST_BYTES - len(submitted_text(fits, {}, "test" + "_" * 9, submission="0" * 32).text)
-        found = loaded(yaml_text(job(description="x" * (1 + rest + more))))
-        assert bool(found_in(found)) == is_refused
-        try:
-            submitted_text(found, {}, "test_01234567", submission="0" * 32)
-        except InvalidInput:
-            assert is_refused

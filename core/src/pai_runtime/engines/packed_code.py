@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pai_runtime.document.amounts import size_text
+from pai_runtime.document.problems import InvalidInput, Position, Problem
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.code_archive import (
     MOST_BYTES,
@@ -67,8 +68,8 @@ class PackedCode:
         """Write it to a storage, under the name of its digest, unless it is there. Raises `CannotRun`.
 
         Others of the team write to the same directory; what they left under that name is checked. Until
-        `release_code` for the same `run`, a file beside the archive says that it is used. An archive that is
-        there is marked as used now, so that old ones can be removed.
+        `release_code` for the same `run`, a file beside the archive says that it is used, and since when: the
+        archive itself may be a colleague's, who alone can change its time.
         """
         name, aside = stored_name(self.digest), f".{secrets.token_hex(8)}.part"
         try:
@@ -130,9 +131,10 @@ def _is_used(folder: Folder, archive: str) -> bool:
 
 
 def pack_code(code: "Code", carrier: Carrier) -> PackedCode:
-    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun` if that is too large.
+    """Pack files, directories and links as ``tar.gz``.
 
     It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
+    Raises `CannotRun` if that is too large, and `InvalidInput` with all that cannot be read.
     """
     archive, size = _archive(code, carrier)
     return PackedCode(archive, code_digest(archive), size)
@@ -144,13 +146,9 @@ def _has(folder: Folder, name: str, digest: str) -> bool:
             found = sha256()
             for data in pieces(file, MOST_STORED):
                 found.update(data)
-            if f"sha256:{found.hexdigest()}" != digest:
-                return False
+            return f"sha256:{found.hexdigest()}" == digest
     except OSError:
         return False
-    with suppress(PermissionError):  # a colleague's
-        os.utime(name, dir_fd=folder.fd, follow_symlinks=False)
-    return True
 
 
 def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
@@ -173,7 +171,7 @@ def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
             if size > carrier.most_bytes:
                 raise _too_large(code, sizes, f"more than {size_text(carrier.most_bytes)}", carrier.name)
     if faults:
-        raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
+        raise InvalidInput([_unreadable(code, fault) for fault in faults])
     if packed.tell() > carrier.most:
         large = f"{size_text(packed.tell())} compressed, of {size_text(carrier.most)}"
         raise _too_large(code, sizes, large, carrier.name)
@@ -200,6 +198,11 @@ def _add(archive: tarfile.TarFile, entry: "CodeEntry", sizes: dict[str, int], mo
         info.size = sizes[entry.path] = len(data)
         archive.addfile(info, io.BytesIO(data))
     return info.size
+
+
+def _unreadable(code: "Code", fault: OSError) -> Problem:
+    message = f"cannot be read: {fault.strerror}; list it in {code.ignore_file} if the tasks do not need it"
+    return Problem("unreadable", message, Position(str(fault.filename or code.folder)))
 
 
 def _too_large(code: "Code", sizes: dict[str, int], found: str, carrier: str) -> CannotRun:

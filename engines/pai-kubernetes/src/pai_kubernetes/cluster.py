@@ -203,7 +203,7 @@ class NewKubernetesRun(NewRun):
 
     @cached_property
     def _code(self) -> PackedCode | None:
-        """The code as it was when it was first packed. Raises `CannotRun`."""
+        """The code as it was when it was first packed. Raises `CannotRun` or `InvalidInput`."""
         return packed_code(self._request, self._profile)
 
 

@@ -1,36 +1,29 @@
 """What is wrong with a job for an OpenPAI cluster, as far as the job and the engine profile tell."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final
 
 from pai_openpai.first_runtime import PLUGINS, check_for_first_runtime
 from pai_openpai.ignored_fields import ignored_fields
 from pai_openpai.submitted_job import PLUGIN_LIST, is_of_storage
-from pai_openpai.submitted_text import submitted_text
-from pai_runtime.engine import Job, Plan, Problems
+from pai_runtime.engine import Job, Problems
 from pai_runtime.engine.messages import listed, near_miss
-from pai_runtime.engine.records import TaskName
 
-SUFFIX: Final = "_00000000"
-SUBMISSION: Final = "0" * 32
-"""As long as those of a run, so that the size is that of what is posted."""
 _CMD: Final = "cmd"
 """The plugin whose commands are a user's own."""
 
 
 def check_submission(
     job: Job,
-    plans: Mapping[TaskName, Plan],
     problems: Problems,
     *,
     is_first_runtime: bool = False,
     plugins: Collection[str] | None = None,
-    storages: Collection[str] | None = None,
 ) -> None:
-    """Report what OpenPAI would refuse of a job, change or ignore.
+    """Report what OpenPAI would ignore of a job, and what the runtime of its pods cannot do.
 
     `is_first_runtime` says that pods there have OpenPAI's own runtime. `plugins` are the short names or ids
-    of those that the runtime there has; None for the usual ones. `storages`: see `submitted_text`.
+    of those that the runtime there has; None for the usual ones. `submitted_text` reports the rest.
     """
     problems.add(*ignored_fields(job.value))
     if job.variables:
@@ -42,11 +35,9 @@ def check_submission(
         check_for_first_runtime(job, problems, PLUGINS if known is None else known)
     elif known is not None:
         _check_plugins(job, known, problems)
-    with problems.caught():
-        submitted_text(job, plans, job.name + SUFFIX, submission=SUBMISSION, storages=storages)
 
 
-def check_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
+def warn_of_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
     """Report what people should know about the code of a job, which is on a storage, or in the job itself."""
     where = job.code or job.value.at(("extras", "code"))
     if not is_stored:

@@ -54,9 +54,10 @@ class SubmittedCode:
 def submitted_code(
     files: Code, storage: str, roles: int, size: Callable[[SubmittedCode], int]
 ) -> SubmittedCode:
-    """Pack code for a storage, or, if that is empty, for a job with so many task roles. Raises `CannotRun`.
+    """Pack code for a storage, or, if that is empty, for a job with so many task roles.
 
-    `size` returns the number of bytes of the job with some code.
+    `size` returns the number of bytes of the job with some code. Raises `CannotRun` if the code is too large,
+    and `InvalidInput`.
     """
     if storage:
         return SubmittedCode(pack_code(files, STORAGE), storage)

@@ -7,10 +7,11 @@ them in their order. What deployments add is part of the commands.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pai_openpai.submitted_code import MOUNT, PARAMETERS, SubmittedCode
-from pai_runtime.engine import Job, Plan, Problems, TaskRole, Value
+from pai_runtime.engine import Job, Location, Plan, Problems, TaskRole, Value
 from pai_runtime.engine.jobs import JobImages, asked_mounts, show, use_location
 from pai_runtime.engine.records import TaskName
 from pai_runtime.plugin import Mount
@@ -217,21 +218,36 @@ class _Submission:
     def _storages(self) -> dict[str, dict[str, Any]]:
         """Return the storages of all plans, and that of the code: OpenPAI mounts them in all tasks."""
         made: dict[str, dict[str, Any]] = {}
-        for role, mount, use in asked_mounts(self._plans):
-            is_known = self._known_storages is None or mount.source in self._known_storages
-            if mount.kind != "storage" or (use.failure_policy == "ignore" and not is_known):
-                continue
+        for mount, where in self._mounts():
             storage = _storage(mount)
             if made.setdefault(mount.source, storage) != storage:
-                where = use_location(self._job, role, use, mount.source)
                 message = (
                     f"the storage '{mount.source}' is mounted in two ways, and OpenPAI mounts it once in"
                     f" all tasks: use {made[mount.source]['mountPath']} for both"
                 )
                 self._problems.add(where.problem(_CODE, message, found=mount.path))
-        if self._code is not None and (name := self._code.storage):
-            made.setdefault(name, {"name": name, "mountPath": MOUNT, "readOnly": True})
+        if self._code is not None and (name := self._code.storage) and name not in made:
+            made[name] = {"name": name, "mountPath": MOUNT, "readOnly": True}
+            self._check_beside_code(name)
         return made
+
+    def _check_beside_code(self, name: str) -> None:
+        """Report what is mounted where all tasks have the storage of this name for their code."""
+        for mount, where in self._mounts():
+            path = PurePosixPath(mount.path)
+            if path.is_relative_to(MOUNT) or PurePosixPath(MOUNT).is_relative_to(path):
+                message = (
+                    f"mounted at {mount.path}, but tasks have the storage '{name}' with their code at"
+                    f" {MOUNT}; use a path that is neither above nor below that"
+                )
+                self._problems.add(where.problem("wrong-code-storage", message, found=mount.path))
+
+    def _mounts(self) -> Iterator[tuple[Mount, Location]]:
+        """Yield the mounts of storages in all plans, with the locations in the job that ask for them."""
+        for role, mount, use in asked_mounts(self._plans):
+            is_known = self._known_storages is None or mount.source in self._known_storages
+            if mount.kind == "storage" and (is_known or use.failure_policy != "ignore"):
+                yield mount, use_location(self._job, role, use, mount.source)
 
     def _on_preemption(self, written: Any) -> dict[str, Any]:
         """Return ``onPreemption`` with its references resolved."""

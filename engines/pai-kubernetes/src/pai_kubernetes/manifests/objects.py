@@ -96,7 +96,10 @@ def render(  # noqa: PLR0913 - all that a run is made of
 
 
 def packed_code(request: RunRequest, profile: KubernetesProfile) -> PackedCode | None:
-    """Return the code of a run, packed as it comes to its pods; None without any. Raises `CannotRun`."""
+    """Return the code of a run, packed as it comes to its pods; None without any.
+
+    Raises `CannotRun` if it is too large, and `InvalidInput` with all that cannot be read.
+    """
     return pack_code(request.code, STORAGE if profile.code else CONFIG_MAPS) if request.code else None
 
 

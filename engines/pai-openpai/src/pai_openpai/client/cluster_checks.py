@@ -149,7 +149,7 @@ def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: 
     name = api.profile.code_storage
     if name not in known:
         fault = f"you may not use, or is not there; you may use {listed(sorted(known)) or 'none'}"
-    elif known[name].get("share") is False:
+    elif known[name].get("share") is False:  # whatever the job says: the server overwrites that
         fault = "shows each user their own directory only; another one is needed"
     else:
         return

@@ -14,7 +14,7 @@ from pai_openpai.client.names import split_name
 from pai_openpai.client.profile import read_profile
 from pai_openpai.client.reader import KEEPS, OpenpaiRunReader
 from pai_openpai.client.submission import submit
-from pai_openpai.submission_check import SUBMISSION, SUFFIX, check_code, check_submission
+from pai_openpai.submission_check import check_submission, warn_of_code
 from pai_openpai.submitted_code import SubmittedCode, submitted_code
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_runtime.engine import (
@@ -39,6 +39,10 @@ from pai_runtime.engine.local import TaskName, placement
 
 _MOST_RUNS: Final = 500
 _LIST_EVERY: Final = 5.0
+_EXAMPLE_SUFFIX: Final = "_00000000"
+"""As long as what the name of a run has after its job's, so that the size is that of what is posted."""
+_EXAMPLE_SUBMISSION: Final = "0" * 32
+"""As long as the number of a submission, for the same reason."""
 _MOST_OF_USE: Final = 128
 """Characters of the name by which a run uses code, beside the archive's in the name of a file."""
 _CANNOT: Final = {
@@ -118,27 +122,28 @@ class NewOpenpaiRun(NewRun):
             self._storages = check_cluster(self._cluster.api, self._job, plans, problems, has_code=has_code)
         profile = self._cluster.profile
         check_submission(
-            self._job,
-            plans,
-            problems,
-            is_first_runtime=profile.is_first_runtime,
-            plugins=profile.plugins,
-            storages=self._storages,
+            self._job, problems, is_first_runtime=profile.is_first_runtime, plugins=profile.plugins
         )
-        if self._request.code is not None and not problems.has_errors:
-            check_code(self._job, problems, is_stored=bool(profile.code_storage))
-            with problems.caught():
-                try:
-                    self._code(plans)
-                except CannotRun as error:
-                    where = self._job.code or self._job.value.at(("extras", "code"))
-                    problems.add(where.problem("code-too-large", str(error)))
+        with problems.caught():
+            self._example(self._checked_code(plans, problems), plans)
+
+    def _checked_code(self, plans: Mapping[TaskName, Plan], problems: Problems) -> SubmittedCode | None:
+        """Return the code unless there are errors; report what is wrong with it. Raises `InvalidInput`."""
+        if self._request.code is None or problems.has_errors:
+            return None
+        warn_of_code(self._job, problems, is_stored=bool(self._cluster.profile.code_storage))
+        try:
+            return self._code(plans)
+        except CannotRun as error:
+            where = self._job.code or self._job.value.at(("extras", "code"))
+            problems.add(where.problem("code-too-large", str(error)))
+            return None
 
     def render(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Rendered:
         """Return the YAML that would be submitted, its secrets masked, and apart from that as it is."""
-        text = self._text(plans, name or self._job.name)
+        text = self._text(self._code(plans), plans, name or self._job.name)
         return (
             Rendered(text.shown, text.text, ["the job with its secrets"]) if secrets else Rendered(text.shown)
         )
@@ -152,7 +157,7 @@ class NewOpenpaiRun(NewRun):
             if code is not None and code.storage:
                 stored.append(f"{api.user}~{name}"[-_MOST_OF_USE:])
                 code.packed.store(mounted_at, stored[-1])
-            return self._text(plans, name, submission).text
+            return self._text(code, plans, name, submission).text
 
         try:
             return self._cluster.open_run(submit(api, self._job.name, written, secrets.values()))
@@ -162,11 +167,12 @@ class NewOpenpaiRun(NewRun):
                     release_code(mounted_at, each)
             raise
 
-    def _text(self, plans: Mapping[TaskName, Plan], name: str, submission: str = "") -> SubmittedText:
-        return self._text_with(self._code(plans), plans, name, submission)
+    def _example(self, code: SubmittedCode | None, plans: Mapping[TaskName, Plan]) -> SubmittedText:
+        """Return a text of the same size as that of any run. Raises `InvalidInput`."""
+        return self._text(code, plans, self._job.name + _EXAMPLE_SUFFIX, _EXAMPLE_SUBMISSION)
 
-    def _text_with(
-        self, code: SubmittedCode | None, plans: Mapping[TaskName, Plan], name: str, submission: str
+    def _text(
+        self, code: SubmittedCode | None, plans: Mapping[TaskName, Plan], name: str, submission: str = ""
     ) -> SubmittedText:
         return submitted_text(
             self._job,
@@ -179,10 +185,10 @@ class NewOpenpaiRun(NewRun):
         )
 
     def _code(self, plans: Mapping[TaskName, Plan]) -> SubmittedCode | None:
-        """Return the code as it was when it was first packed. Raises `CannotRun`."""
+        """Return the code as it was when it was first packed. Raises `CannotRun` or `InvalidInput`."""
 
         def size(code: SubmittedCode) -> int:
-            return len(self._text_with(code, plans, self._job.name + SUFFIX, SUBMISSION).text.encode())
+            return len(self._example(code, plans).text.encode())
 
         files, storage = self._request.code, self._cluster.profile.code_storage
         if self._packed is None and files is not None:
