@@ -1,6 +1,7 @@
 """Isolation: a task sees this machine's files, and what it writes stays in its own folder (promise 9)."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -16,6 +17,8 @@ import pytest
 import yaml
 
 import pai_runtime
+from pai_runtime.engines.local.isolation import Isolation
+from pai_runtime.engines.local.launch import Isolated
 from pai_runtime.task.layout import WRITTEN
 from tests.support import PROGRAM, cli, job, write_job
 from tests.task_harness import isolating, plan
@@ -393,3 +396,22 @@ def _ordinary_python() -> str:
             ):
                 return path
     return pytest.fail("no Python that an ordinary user may run")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_is_unmounted_and_removed_while_a_root_is_made_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """A race with the containers of others, so what the kernel answers then is given here."""
+    mounted = tmp_path / "merged"
+    mounted.mkdir()
+    made = Isolation(tmp_path / "task", Isolated(0, str(tmp_path), str(tmp_path / "layers")))
+
+    def layer(path: Path, **_: bool) -> None:
+        if is_gone:
+            path.rmdir()
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+
+    monkeypatch.setattr(made, "_layer", layer)
+    with contextlib.nullcontext() if is_gone else pytest.raises(FileNotFoundError):
+        made._layers_on_top([mounted])

@@ -25,7 +25,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pai_runtime.engines.local.launch import Bind, Isolated
@@ -108,6 +108,16 @@ def _take_in(run: Folder, layers: str, written: Folder) -> None:
                 own.move(name, written, path)
 
 
+@contextlib.contextmanager
+def _unless_removed(path: str | Path) -> Iterator[None]:
+    """Suppress that something of the machine does not exist if others have removed it in the meantime."""
+    try:
+        yield
+    except FileNotFoundError:
+        if os.path.lexists(path):
+            raise
+
+
 class Isolation:
     """The new root of the task in the folder `task`; `runtime` is our own code in it."""
 
@@ -186,11 +196,8 @@ class Isolation:
                 continue
             if not (entry.is_symlink() or os.access(entry.path, os.F_OK)):
                 continue  # mounted by somebody for himself alone, or by a server that is gone
-            try:
+            with _unless_removed(entry.path):
                 self._entry(Path(entry.path))
-            except FileNotFoundError:
-                if os.path.lexists(entry.path):  # else it has been removed meanwhile
-                    raise
 
     def _entry(self, path: Path) -> None:
         if path.is_symlink():
@@ -227,10 +234,11 @@ class Isolation:
         for mounted in mount_points:
             if not os.access(mounted, os.F_OK):
                 continue  # nor can the task get there
-            if mounted.is_dir():
-                self._layer(mounted, on_another=True)
-            else:
-                self._bind(Bind(str(mounted), str(mounted), read_only=True))
+            with _unless_removed(mounted):  # such as the root of a container that has ended
+                if mounted.is_dir():
+                    self._layer(mounted, on_another=True)
+                else:
+                    self._bind(Bind(str(mounted), str(mounted), read_only=True))
 
     def _overlay(self, path: Path, *, on_another: bool = False) -> None:
         work = self._new_workdir()
