@@ -176,7 +176,7 @@ def test_code_that_cannot_be_read_is_not_said_to_be_too_large(openpai: Lab, code
     code.joinpath(*["d"] * (MOST_LEVELS + 1)).mkdir(parents=True)
     (problem,) = [each for each in openpai.planned(job(), code).checked() if each.severity == "error"]
     assert problem.code == "unreadable"
-    assert problem.position.file.startswith(f"{code}/d/d/")
+    assert str(problem.position).startswith(f"{code}/d/d/")
 
 
 def test_commands_of_plugins_are_said_to_have_no_code(openpai: Lab, code: Path) -> None:
