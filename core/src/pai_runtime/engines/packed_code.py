@@ -173,7 +173,7 @@ def _archive(code: "Code", carrier: Carrier) -> tuple[bytes, int]:
     if faults:
         raise InvalidInput([_unreadable(code, fault) for fault in faults])
     if packed.tell() > carrier.most:
-        large = f"{size_text(packed.tell())} compressed, of {size_text(carrier.most)}"
+        large = f"{size_text(packed.tell())} compressed, and at most {size_text(carrier.most)} fit"
         raise _too_large(code, sizes, large, carrier.name)
     return packed.getvalue(), size
 
@@ -210,6 +210,6 @@ def _too_large(code: "Code", sizes: dict[str, int], found: str, carrier: str) ->
     largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
     return CannotRun(
         f"the code in {code.folder} is too large for {carrier}: {found}; the"
-        f" largest: {largest}. List what the tasks do not need in {code.ignore_file}, clone the code"
+        f" largest files: {largest}. List what the tasks do not need in {code.ignore_file}, clone the code"
         " with the git plugin, or put large files on a storage"
     )

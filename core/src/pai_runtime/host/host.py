@@ -149,9 +149,9 @@ class Host:
 
     @cached_property
     def defaults(self) -> Mapping[str, Value]:
-        """What says in a policy that jobs which do not name a plugin use it too, by its id.
+        """The `default` of the policies in force, by plugin id: jobs that do not name the plugin use it too.
 
-        Where several entries of a policy have one id, only that counts which allows what is installed.
+        Of several entries of one id, only one that matches the installed plugin counts, if that may be used.
         """
         found = {}
         for entry in (entry for policy in self._policies for entry in policy.allowed or ()):

@@ -50,8 +50,8 @@ class RunningTask:
 
     All processes of the task descend from its `supervisor`, which is a process id of this machine; None if it
     runs elsewhere. `ask` runs a program in the task as ``pai-runtime exec`` does, without input, and returns
-    the JSON document that it prints, of at most 8 MiB. It raises `UserError` if there is none, or the task
-    cannot be entered. The task may have forged both.
+    the JSON document that it prints. It raises `UserError` if the program fails, prints no JSON or more than
+    8 MiB, or takes longer than 120 s, or if the task cannot be entered. The task may have forged both.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Output(Protocol):
     ) -> Sequence[RunningTask]:
         """List the running tasks of a run on this machine; or those of `task`, which may be a role.
 
-        With `on`, the name of an engine profile, the run is on that cluster, which may declare that it cannot
-        do what the command does. Raises `UserError` if there is no such run or task, or none of them runs
+        With `on`, the name of an engine profile, list those of a run on that cluster. Raises `UserError` if
+        its engine does not support the command, if there is no such run or task, or if none of them runs
         there.
         """

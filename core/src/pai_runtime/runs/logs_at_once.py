@@ -22,7 +22,8 @@ class LogsAtOnce(Generic[_Log]):
     def may_read(self, log: _Log, *, is_told: bool) -> bool:
         """Return whether a log may be read now, and count it if so.
 
-        Raises OSError if it may not and nobody `is_told` so.
+        If it may not, its name goes to `left_out` if the caller shows that to the user (`is_told`); otherwise
+        raises OSError.
         """
         if log in self.logs or len(self.logs) < MOST_AT_ONCE:
             self.left_out.discard(log.name)

@@ -26,7 +26,7 @@ MOST_ENTRIES = 50_000
 STORED_IN = "pai-code"
 """The directory of the archives on a storage."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""The flags that open a file that is made by that."""
+"""Flags of `os.open` that create a new file, and fail if the name exists."""
 
 _PIECE = 64 * 1024
 _DIGEST = re.compile("sha256:([0-9a-f]{64})")

@@ -49,8 +49,8 @@ def warn_of_code(job: Job, problems: Problems, *, is_stored: bool) -> None:
     uses = (use for role in job.roles for use in job.uses[role].uses if _short(use.plugin) == _CMD)
     if names := list(dict.fromkeys(f"'{use.name}'" for use in uses)):
         message = (
-            "on OpenPAI, this code is there once the commands of a task role begin: those of"
-            f" {listed(names)} do not start in its directory, and have no code before that"
+            "on OpenPAI, the code is unpacked only when the commands of the task role start: the commands of"
+            f" {listed(names)} do not start in its directory, and those that run earlier have no code"
         )
         problems.add(where.problem("code-in-commands-only", message, severity="warning"))
 

@@ -14,7 +14,7 @@ from pai_runtime.engine import Code
 from pai_runtime.engine.code import STORAGE, STORED_IN, Carrier, PackedCode, pack_code, stored_name
 
 PARAMETERS: Final = "parameters"
-"""The section of a submitted job that has nothing but its code: others are resolved."""
+"""The section of a submitted job that has only its code: references to all other parameters are resolved."""
 MOUNT: Final = "/mnt/pai-code"
 """Where tasks have the storage with the code, unless the job mounts it."""
 
@@ -63,6 +63,5 @@ def submitted_code(
         return SubmittedCode(pack_code(files, STORAGE), storage)
     left = MOST_BYTES - size(SubmittedCode(PackedCode(b"", "", 0)))
     most = max(0, min(left, _MOST_IN_COMMANDS // roles)) // 4 * 3  # for base64
-    name = f"a job on OpenPAI, which takes {MOST_BYTES} bytes of everything in it, where the profile names no"
-    carrier = Carrier(f"{name} storage for code", most)
-    return SubmittedCode(pack_code(files, carrier))
+    limits = f"at most {MOST_BYTES} bytes in all; the profile names no storage for code"
+    return SubmittedCode(pack_code(files, Carrier(f"a job on OpenPAI ({limits})", most)))

@@ -23,6 +23,11 @@ _MOST_TEXT = 300
 _STARTS_OF_THREADS = ("_bootstrap", "__bootstrap")
 _STANDS_STILL = "TtD"
 """States of processes that need no stop to be read; to wait for that of one in ``D`` may take for ever."""
+_YAMA = {
+    "1": "and this process is not an ancestor of it",
+    "2": "which requires CAP_SYS_PTRACE",
+    "3": "which forbids it to everybody",
+}
 
 
 @dataclass(frozen=True)
@@ -198,10 +203,10 @@ def refusal(pid: int) -> str:
     if user and owner not in ("", user):
         return ": it is non-dumpable, so only root may"
     if user not in ("", str(os.geteuid())):
-        return f": it is of the user {user}"
+        return f": it belongs to user {user}"
     scope = kernel_setting("yama/ptrace_scope")
-    if scope not in ("", "0"):
-        return f": kernel.yama.ptrace_scope is {scope} and this is no ancestor of it"
+    if scope in _YAMA:
+        return f": kernel.yama.ptrace_scope is {scope}, {_YAMA[scope]}"
     return ": seccomp may forbid it" if status_field(os.getpid(), "Seccomp") == "2" else ""
 
 

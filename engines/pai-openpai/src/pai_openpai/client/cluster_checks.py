@@ -148,11 +148,12 @@ def _check_code_storage(api: Api, job: Job, known: Mapping[str, Any], problems: 
     """Report that tasks would not see what is written where this machine has the storage for code."""
     name = api.profile.code_storage
     if name not in known:
-        fault = f"you may not use, or is not there; you may use {listed(sorted(known)) or 'none'}"
+        fault = f"it does not exist, or you may not use it; you may use {listed(sorted(known)) or 'none'}"
     elif known[name].get("share") is False:  # whatever the job says: the server overwrites that
-        fault = "shows each user their own directory only; another one is needed"
+        fault = "it gives each user a separate directory; name one with `share: true`"
     else:
         return
     where = job.code or job.value.at(("extras", "code"))
-    message = f"the profile '{api.profile.name}' has code on the storage '{name}', which {fault}"
+    named = f"the profile '{api.profile.name}' names the storage '{name}' for code (`code.storage`)"
+    message = f"{named}, but {fault}"
     problems.add(where.problem("wrong-code-storage", message, found=name))

@@ -119,7 +119,7 @@ def _by_browser(profile: OpenpaiProfile, output: Output) -> str:
 
 
 def _application_token(profile: OpenpaiProfile, login: Token, output: Output) -> str:
-    """Return a token that has no end, and end the login itself."""
+    """Return a token that does not expire, and revoke that of the login."""
     api = Api(profile, login)
     try:
         answer = api.post("/tokens/application", None, what="make an application token")
@@ -127,7 +127,7 @@ def _application_token(profile: OpenpaiProfile, login: Token, output: Output) ->
         try:
             _end_login(api, login)
         except RequestError as error:
-            output.report(f"note: {error}; its token ends by itself in some days")
+            output.report(f"note: {error}; the token of this login expires by itself in some days")
     return _checked(string(mapping(answer), "token"), profile)
 
 
