@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.openpai.job_schema import schema_error
 from tests.openpai.submission import Refused, invalid
 
 _PRIORITIES = ["prod", "test", "oppo"]
@@ -24,7 +25,7 @@ def check_hived(config: Mapping[str, Any], skus: Mapping[str, Any], name: str, q
     priority = hived.get("jobPriorityClass", "prod")
     if priority not in _PRIORITIES:
         message = "should be equal to one of the allowed values"
-        raise invalid(".extras.hivedScheduler.jobPriorityClass", "enum", message, allowedValues=_PRIORITIES)
+        raise invalid([schema_error(".extras.hivedScheduler.jobPriorityClass", "enum", message)])
     for role, wish in (hived.get("taskRoles") or {}).items():
         _check_role(config, role, wish)
         sku = wish.get("skuType")

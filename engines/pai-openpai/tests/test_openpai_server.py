@@ -121,6 +121,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Target]:
 
 
 _A_JOB = "/api/v2/jobs/OWNER~JOB"
+_A_TASK = f"{_A_JOB}/attempts/0/taskRoles/psserver/taskIndex/0"
 _A_LOGIN = "/api/v2/authn/basic/login"
 _IN_A_LIST = {
     *("debugId", "name", "username", "state", "subState", "executionType", "tags", "retries", "retryDetails"),
@@ -170,6 +171,13 @@ _REQUESTS: list[tuple[str, str, str | None, str, int, str | set[str]]] = [
         {"username", "grouplist", "email", "extension", "admin", "virtualCluster", "storageConfig"},
     ),
     ("GET", "/api/v2/users/me", None, "owner", 400, "NoUserError"),
+    (
+        *("GET", "/api/v2/virtual-clusters/default", None, "owner", 200),
+        {
+            *("capacity", "usedCapacity", "maxCapacity", "dedicated"),
+            *("resourcesUsed", "resourcesGuaranteed", "resourcesTotal"),
+        },
+    ),
     ("GET", "/api/v2/virtual-clusters/nope", None, "owner", 404, "NoVirtualClusterError"),
     ("GET", "/api/v2/cluster/sku-types?vc=default", None, "owner", 404, "NoVirtualClusterError"),
     ("GET", "/api/v2/storages", None, "owner", 200, {"storages"}),
@@ -193,6 +201,8 @@ _REQUESTS: list[tuple[str, str, str | None, str, int, str | set[str]]] = [
         200,
         {"debugId", "name", "tags", "jobStatus", "taskRoles"},
     ),
+    ("GET", f"{_A_TASK}/attempts", None, "owner", 404, "NoJobError"),
+    ("GET", f"{_A_TASK}/attempts/0/logs", None, "owner", 500, "UnknownError"),
     ("GET", f"{_A_JOB}/events", None, "owner", 200, {"totalCount", "data"}),
     ("GET", f"{_A_JOB}/ssh", None, "owner", 404, "NoJobSshInfoError"),
     ("DELETE", _A_JOB, None, "owner", 404, "NoApiError"),
@@ -222,6 +232,12 @@ _SUBMISSIONS: list[tuple[dict[str, str], int, str | None]] = [
     ({}, 202, None),
     ({"    instances: 1\n": ""}, 500, "UnknownError"),
     ({"instances: 1": "instances: one"}, 400, "InvalidProtocolError"),
+    ({"instances: 1": "instances: 0"}, 400, "InvalidProtocolError"),
+    ({"  ps_server:": "  ps-server:"}, 400, "InvalidProtocolError"),
+    ({"dockerImage: img": "dockerImage: img\n    prerequisites: [other]"}, 400, "InvalidProtocolError"),
+    ({"dockerImage: img": "dockerImage: img\n    no_such_key: 1"}, 400, "InvalidProtocolError"),
+    ({"type: job": "type: job\nno_such_key: 1"}, 400, "InvalidProtocolError"),
+    ({"type: job": "type: job\njobRetryCount: -1"}, 400, "InvalidProtocolError"),
     ({"\nname: ": "\nname: a."}, 400, "InvalidProtocolError"),
     ({"dockerImage: img": "dockerImage: other"}, 400, "InvalidProtocolError"),
     ({"gpu: 0": "gpu: 0, gpus: 0"}, 400, "InvalidProtocolError"),
@@ -231,6 +247,7 @@ _SUBMISSIONS: list[tuple[dict[str, str], int, str | None]] = [
     ({"secrets:\n  word: hidden-word": 'secrets: "******"'}, 400, "InvalidProtocolError"),
     ({"type: job": "type: job\ntype: job"}, 500, None),
     ({"parameters: {lr: 0.10}": "parameters: {lr: [0.10}"}, 500, None),
+    ({'"exit 0"': '"echo <% $parameters.lr"'}, 500, None),
     ({"type: job": "defaults: {virtualCluster: no_such_cluster}\ntype: job"}, 403, "ForbiddenUserError"),
     ({"type: job": "extras: {storages: [{name: no_such_storage}]}\ntype: job"}, 404, "NoStorageError"),
     ({"type: job": "type: job\n" + "#" * MOST_BYTES}, 413, None),
