@@ -183,8 +183,7 @@ def _resources(cluster: Cluster, name: str, share: int = 1) -> dict[str, int]:
     """With HiveDScheduler, as many as the SKUs of the virtual cluster have."""
     found = {"cpu": 48, "memory": 458_752, "gpu": 8}
     if cluster.sku_types:
-        quota = cluster.quotas[name]
-        found = {key: amount * quota.skus for key, amount in cluster.sku_types[quota.sku_types[0]].items()}
+        found = {key: cluster.quotas[name].total(cluster.sku_types, key) for key in found}
     found = {key: amount * share for key, amount in found.items()}
     return {**found, "vCores": found["cpu"], "GPUs": found["gpu"]}
 
@@ -195,7 +194,8 @@ def _sku_types(call: Call) -> Reply:
         return 200, call.cluster.sku_types
     if not call.cluster.sku_types or name not in call.cluster.quotas:
         raise Refused(404, "NoVirtualClusterError", f"Vc {name} not found")
-    return 200, {sku: call.cluster.sku_types[sku] for sku in call.cluster.quotas[name].sku_types}
+    skus = call.cluster.quotas[name].skus
+    return 200, {sku: each for sku, each in call.cluster.sku_types.items() if sku in skus}
 
 
 def _storages(call: Call) -> Reply:

@@ -435,6 +435,8 @@ def test_only_its_owner_stops_a_job(server: OpenpaiServer, cluster: _Target) -> 
         ("{taskRoles: {other: {skuType: K80}}}", 1, 400),
         ("{taskRoles: {ps_server: {skuType: nope}}}", 1, 500),
         ("{jobPriorityClass: high}", 1, 400),
+        ("{}", 2, 202),
+        ("{}", 3, 400),
     ],
 )
 def test_with_hived_skus_are_checked(
@@ -445,7 +447,7 @@ def test_with_hived_skus_are_checked(
         "A100": {"cpu": 12, "memory": 65536, "gpu": 1},
         "K80": {"cpu": 4, "memory": 8192, "gpu": 1},
     }
-    server.cluster.quotas = {"default": Quota(("K80",), 2)}
+    server.cluster.quotas = {"default": Quota(("K80", "K80"))}
     changes = {"type: job": f"type: job\nextras: {{hivedScheduler: {hived}}}", "gpu: 0": f"gpu: {gpus}"}
     assert cluster.submit("skus", changes=changes)[0] == status
 
