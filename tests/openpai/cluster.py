@@ -49,7 +49,7 @@ class Cluster:
         self.oidc = ""
         """Where it is not empty, logins are in a browser; there, all are this user."""
         self.sku_types: Mapping[str, Any] = {}
-        self.quotas = {"default": Quota(("K80",), 2)}
+        self.quotas = {"default": Quota(("K80", "K80"))}
         self.events: dict[str, list[dict[str, Any]]] = {}
         self.tokens: dict[str, Token] = {}
         self.jobs: dict[str, Job] = {}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.openpai.job_schema import schema_error
 from tests.openpai.submission import Refused, invalid
 
 _PRIORITIES = ["prod", "test", "oppo"]
@@ -12,10 +13,12 @@ _PRIORITIES = ["prod", "test", "oppo"]
 
 @dataclass(frozen=True)
 class Quota:
-    """The SKUs of a virtual cluster."""
+    """The SKUs of a virtual cluster, each by its type."""
 
-    sku_types: tuple[str, ...]
-    skus: int
+    skus: tuple[str, ...]
+
+    def total(self, known: Mapping[str, Any], resource: str) -> int:
+        return sum(known[sku][resource] for sku in self.skus)
 
 
 def check_hived(config: Mapping[str, Any], skus: Mapping[str, Any], name: str, quota: Quota) -> None:
@@ -24,19 +27,19 @@ def check_hived(config: Mapping[str, Any], skus: Mapping[str, Any], name: str, q
     priority = hived.get("jobPriorityClass", "prod")
     if priority not in _PRIORITIES:
         message = "should be equal to one of the allowed values"
-        raise invalid(".extras.hivedScheduler.jobPriorityClass", "enum", message, allowedValues=_PRIORITIES)
+        raise invalid([schema_error(".extras.hivedScheduler.jobPriorityClass", "enum", message)])
     for role, wish in (hived.get("taskRoles") or {}).items():
         _check_role(config, role, wish)
         sku = wish.get("skuType")
         if sku is not None and sku not in skus:
             raise Refused(500, None, "Cannot read properties of undefined (reading 'gpu')")
-        if sku is not None and priority != "oppo" and sku not in quota.sku_types:
-            allowed = ", ".join(quota.sku_types)
+        if sku is not None and priority != "oppo" and sku not in quota.skus:
+            allowed = ",".join(dict.fromkeys(quota.skus))
             raise _refused(f"Taskrole {role} has skuType {sku}, VC {name} only allows {allowed}.")
     wanted = sum(_wanted(config, hived, skus, quota))
     gang = (config.get("extras") or {}).get("gangAllocation", True)
-    if gang and priority != "oppo" and wanted > quota.skus:
-        raise _refused(f"Job requests {wanted} SKUs, exceeds maximum {quota.skus} SKUs in VC {name}.")
+    if gang and priority != "oppo" and wanted > len(quota.skus):
+        raise _refused(f"Job requests {wanted} SKUs, exceeds maximum {len(quota.skus)} SKUs in VC {name}.")
 
 
 def _check_role(config: Mapping[str, Any], role: str, wish: Mapping[str, Any]) -> None:
@@ -49,13 +52,22 @@ def _check_role(config: Mapping[str, Any], role: str, wish: Mapping[str, Any]) -
 def _wanted(
     config: Mapping[str, Any], hived: Mapping[str, Any], skus: Mapping[str, Any], quota: Quota
 ) -> Iterator[int]:
-    """`skuNum` is not read: what counts is the most of what a task asks for."""
+    """`skuNum` is not read: what counts is the most of what a task asks for.
+
+    Without a type, the SKU is as small as the smallest in each resource.
+    """
+    allowed = skus if hived.get("jobPriorityClass") == "oppo" else quota.skus
     for role, each in config["taskRoles"].items():
-        asked = each["resourcePerInstance"]
-        chosen = ((hived.get("taskRoles") or {}).get(role) or {}).get("skuType", quota.sku_types[0])
-        keys = {"gpu": "gpu", "cpu": "cpu", "memoryMB": "memory"}
-        needs = [asked.get(key, 0) / skus[chosen][of] for key, of in keys.items() if skus[chosen][of]]
-        yield math.ceil(max(needs)) * each.get("instances", 1)
+        sku = ((hived.get("taskRoles") or {}).get(role) or {}).get("skuType")
+        counts = [0]
+        for key, resource in (("gpu", "gpu"), ("cpu", "cpu"), ("memoryMB", "memory")):
+            asked = each["resourcePerInstance"][key]
+            size = min(skus[one][resource] for one in ([sku] if sku else allowed))
+            if asked and not size:
+                text = f"Taskrole {role} requests {asked} {resource}, but SKU does not configure {resource}."
+                raise _refused(text)
+            counts.append(math.ceil(asked / size) if asked else 0)
+        yield max(counts) * each.get("instances", 1)
 
 
 def _refused(message: str) -> Refused:

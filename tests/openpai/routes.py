@@ -155,7 +155,7 @@ def _user(call: Call, name: str) -> Reply:
         "username": name,
         "grouplist": ["default"],
         "email": f"{name}@example.com",
-        "extension": {},
+        "extension": {"jobSSH": {"key": "a private key", "pubKey": "a public key"}},
         "admin": user.admin,
         "virtualCluster": list(user.virtual_clusters),
         "storageConfig": list(user.storages),
@@ -171,18 +171,21 @@ def _virtual_clusters(call: Call) -> Reply:
             "usedCapacity": 0,
             "dedicated": False,
             "maxCapacity": 100,
+            "resourcesUsed": _resources(call.cluster, name, 0),
+            "resourcesGuaranteed": _resources(call.cluster, name),
             "resourcesTotal": _resources(call.cluster, name),
         }
         for name in names
     }
 
 
-def _resources(cluster: Cluster, name: str) -> dict[str, int]:
+def _resources(cluster: Cluster, name: str, share: int = 1) -> dict[str, int]:
     """With HiveDScheduler, as many as the SKUs of the virtual cluster have."""
-    if not cluster.sku_types:
-        return {"cpu": 48, "memory": 458_752, "gpu": 8}
-    quota = cluster.quotas[name]
-    return {key: amount * quota.skus for key, amount in cluster.sku_types[quota.sku_types[0]].items()}
+    found = {"cpu": 48, "memory": 458_752, "gpu": 8}
+    if cluster.sku_types:
+        found = {key: cluster.quotas[name].total(cluster.sku_types, key) for key in found}
+    found = {key: amount * share for key, amount in found.items()}
+    return {**found, "vCores": found["cpu"], "GPUs": found["gpu"]}
 
 
 def _sku_types(call: Call) -> Reply:
@@ -191,15 +194,19 @@ def _sku_types(call: Call) -> Reply:
         return 200, call.cluster.sku_types
     if not call.cluster.sku_types or name not in call.cluster.quotas:
         raise Refused(404, "NoVirtualClusterError", f"Vc {name} not found")
-    return 200, {sku: call.cluster.sku_types[sku] for sku in call.cluster.quotas[name].sku_types}
+    skus = call.cluster.quotas[name].skus
+    return 200, {sku: each for sku, each in call.cluster.sku_types.items() if sku in skus}
 
 
 def _storages(call: Call) -> Reply:
     own = call.cluster.users[call.token().user].storages
     keys = ("name", "share", "volumeName")
-    found = [{key: call.cluster.storages[name][key] for key in keys} for name in own]
-    only_default = call.query.get("default") == "true"
-    return 200, {"storages": [] if only_default else [{**each, "default": False} for each in found]}
+    found = [
+        {**{key: call.cluster.storages[name][key] for key in keys}, "default": name == own[0]} for name in own
+    ]
+    if call.query.get("default") == "true":
+        found = [each for each in found if each["default"]]
+    return 200, {"storages": found}
 
 
 def _storage(call: Call, name: str) -> Reply:
@@ -317,7 +324,7 @@ def _task_attempts(call: Call, name: str, number: str, role: str, index: str) ->
 def _logs(call: Call, name: str, number: str, role: str, index: str, of_task: str) -> Reply:
     job = call.job(name)
     with job.changed:
-        _, task = _task(job, number, role, index)
+        task = _task(job, number, role, index)[1] if int(number) < len(job.attempts) else None
         if task is None:
             raise Refused(500, "UnknownError", "Failed to get log list")
         pod = next((each for each in task.attempts if str(each.number) == of_task), None)

@@ -9,17 +9,19 @@ from typing import Any
 
 import yaml
 
+from tests.openpai.job_schema import schema_errors
+
 MOST_BYTES = 102_400
 _SECRETS = re.compile(r"(^secrets:)[\s\S]*?(^\w)", re.MULTILINE | re.ASCII)
 _LAST_SECRETS = re.compile(r"(^secrets:)[\s\S]*", re.MULTILINE)
 _REFERENCE = re.compile(r"<%(.*?)%>", re.DOTALL)
-_PARAMETER = re.compile(r"\s*\$parameters((?:\.\w+)+)\s*")
+_OTHER_TAGS = ("!", "&", ">")
+"""How tags begin that are dropped; those of sections are no part of this stand-in."""
 _TRIMMED = (
     f"\t\n\v\f\r \xa0\u1680{''.join(map(chr, range(0x2000, 0x200B)))}\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 """What JavaScript's ``trim`` drops."""
 _INDEX = re.compile(r"\[(\d+)\]")
-_TYPES = ("script", "output", "data", "dockerimage")
 
 
 class Refused(Exception):
@@ -46,7 +48,7 @@ class Submission:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys."""
+    """Refuses duplicate keys; ``yes`` and ``off`` are texts."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -55,21 +57,31 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if first in "tTfF" or not tag.endswith(":bool")]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def read_submission(text: str) -> Submission:
     """Read the body of a request; an error is what the server replies."""
+    document = _loaded(text)
+    _check(document)
+    commands = {role: _commands(document, each) for role, each in document["taskRoles"].items()}
+    public = json.loads(json.dumps(_loaded(_masked(text)), default=_as_json))
+    return Submission(document["name"], public, document.get("secrets", {}), commands)
+
+
+def _loaded(text: str) -> Any:
     try:
-        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-        public = yaml.load(_masked(text), _Loader)  # noqa: S506
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         raise Refused(500, None, str(error)) from error
-    _check(document)
-    secrets = document.get("secrets") or {}
-    return Submission(
-        document["name"],
-        json.loads(json.dumps(public, default=str)),
-        secrets,
-        {role: _commands(document, each) for role, each in document["taskRoles"].items()},
-    )
+
+
+def _as_json(value: dt.date) -> str:
+    """Of a date, or of a date and time, which have no time zone here."""
+    return f"{dt.datetime.combine(value, dt.time()):%Y-%m-%dT%H:%M:%S}.000Z"
 
 
 def _masked(text: str) -> str:
@@ -79,94 +91,48 @@ def _masked(text: str) -> str:
 
 
 def _check(document: Any) -> None:
-    if not isinstance(document, dict):
-        raise invalid("", "type", "should be object", type="object")
-    for key in ("protocolVersion", "name", "type", "taskRoles"):
-        if key not in document:
-            raise invalid("", "required", f"should have required property '{key}'", missingProperty=key)
-    if not re.fullmatch(r"[a-zA-Z0-9_-]+", str(document["name"])):
-        pattern = "^[a-zA-Z0-9_-]+$"
-        raise invalid(".name", "pattern", f'should match pattern "{pattern}"', pattern=pattern)
-    if "secrets" in document and not isinstance(document["secrets"], dict):
-        raise invalid(".secrets", "type", "should be object", type="object")
-    for key in ("deployments", "prerequisites"):
-        if document.get(key, True) == []:
-            raise invalid(f".{key}", "minItems", "should NOT have fewer than 1 items", limit=1)
-    images = _images(document)
-    for name, role in document["taskRoles"].items():
-        _check_role(name, role, images)
-
-
-def _images(document: Mapping[str, Any]) -> set[str]:
+    if found := schema_errors(document):
+        raise invalid(found)
     names: set[tuple[str, str]] = set()
-    for index, each in enumerate(document.get("prerequisites") or ()):
-        if not isinstance(each, dict) or each.get("type") not in _TYPES:
-            where = f".prerequisites[{index}].type"
-            message = "should be equal to one of the allowed values"
-            raise invalid(where, "enum", message, allowedValues=list(_TYPES))
-        if (each["type"], each["name"]) in names:
-            raise Refused(
-                400, "InvalidProtocolError", f"Duplicate {each['type']} prerequisites {each['name']}."
-            )
-        names.add((each["type"], each["name"]))
-    return {name for kind, name in names if kind == "dockerimage"}
+    for each in document.get("prerequisites", ()):
+        key = (each["type"], each["name"])
+        if key in names:
+            raise Refused(400, "InvalidProtocolError", f"Duplicate {key[0]} prerequisites {key[1]}.")
+        names.add(key)
+    known = {name for _, name in names}
+    for role in document["taskRoles"].values():
+        missing = [name for name in role.get("prerequisites", ()) if name not in known]
+        kinds = [kind for kind in ("script", "output", "data", "dockerImage") if kind in role]
+        missing += [role[kind] for kind in kinds if (kind.lower(), role[kind]) not in names]
+        if missing:
+            raise Refused(400, "InvalidProtocolError", f"Prerequisite {missing[0]} does not exist.")
 
 
-def _check_role(name: str, role: Mapping[str, Any], images: set[str]) -> None:
-    where = f".taskRoles['{name}']"
-    for key in ("dockerImage", "resourcePerInstance", "commands"):
-        if key not in role:
-            raise invalid(where, "required", f"should have required property '{key}'", missingProperty=key)
-    if not isinstance(role.get("instances", 1), int):
-        raise invalid(f"{where}.instances", "type", "should be integer", type="integer")
-    resources = role["resourcePerInstance"]
-    for key in ("cpu", "memoryMB", "gpu"):
-        if key not in resources:
-            message = f"should have required property '{key}'"
-            raise invalid(f"{where}.resourcePerInstance", "required", message, missingProperty=key)
-    for key in resources:
-        if key not in ("cpu", "memoryMB", "gpu", "ports"):
-            raise invalid(
-                f"{where}.resourcePerInstance",
-                "additionalProperties",
-                "should NOT have additional properties",
-                additionalProperty=key,
-            )
-    if role["dockerImage"] not in images:
-        raise Refused(400, "InvalidProtocolError", f"Prerequisite {role['dockerImage']} does not exist.")
-
-
-def invalid(where: str, keyword: str, message: str, **params: Any) -> Refused:
-    """An error of the server's schema, whose message is the JSON text of the errors."""
-    error = {
-        "keyword": keyword,
-        "dataPath": where,
-        "schemaPath": f"#/{keyword}",
-        "params": params,
-        "message": message,
-    }
-    return Refused(400, "InvalidProtocolError", json.dumps([error], separators=(",", ":")))
+def invalid(errors: list[dict[str, Any]]) -> Refused:
+    """The refusal whose message is the JSON text of the errors of the server's schema."""
+    return Refused(400, "InvalidProtocolError", json.dumps(errors, separators=(",", ":")))
 
 
 def _commands(document: Mapping[str, Any], role: Mapping[str, Any]) -> str:
-    parameters = document.get("parameters") or {}
-    commands = "\n".join(str(each).strip(_TRIMMED) for each in role["commands"])
-    return _REFERENCE.sub(lambda hit: _rendered(hit, parameters), commands).strip(_TRIMMED)
+    named = {(each["type"], each["name"]): each for each in document["prerequisites"]}
+    known = {f"${kind}": named.get((kind, role.get(kind))) for kind in ("script", "output", "data")}
+    known["$parameters"] = document.get("parameters")
+    commands = "\n".join(each.strip(_TRIMMED) for each in role["commands"])
+    if "<%" in _REFERENCE.sub("", commands):
+        raise Refused(500, None, "Unclosed tag")
+    return _REFERENCE.sub(lambda hit: _rendered(hit[1], known), commands).strip(_TRIMMED)
 
 
-def _rendered(reference: re.Match[str], parameters: Any) -> str:
-    if reference[1].startswith("!"):
+def _rendered(reference: str, known: Any) -> str:
+    name = _INDEX.sub(r".\1", reference.strip())
+    if name.startswith(_OTHER_TAGS):
         return ""
-    if not (named := _PARAMETER.fullmatch(reference[1])):
-        return f"<% {_INDEX.sub(_with_dot, reference[1].strip())} %>"
-    value = parameters
-    for key in named[1].split(".")[1:]:
+    value = known
+    for key in name.split("."):
+        if isinstance(value, list):
+            value = {str(index): each for index, each in enumerate(value)}
         value = value.get(key) if isinstance(value, dict) else None
-    return reference[0] if value is None else _in_javascript(value)
-
-
-def _with_dot(index: re.Match[str]) -> str:
-    return f".{index[1]}"
+    return f"<% {name} %>" if value is None else _in_javascript(value)
 
 
 def _in_javascript(value: Any) -> str:

@@ -81,8 +81,31 @@ def test_skus_are_those_of_the_virtual_cluster(
     openpai: Lab, extras: dict[str, Any], gpus: int, instances: int, expected: list[tuple[str, str, str]]
 ) -> None:
     openpai.server.cluster.sku_types = SKUS
-    openpai.server.cluster.quotas = {"default": Quota(("K80",), 2)}
+    openpai.server.cluster.quotas = {"default": Quota(("K80", "K80"))}
     assert found(openpai, job(extras=extras, worker=worker(gpus, instances))) == expected
+
+
+@pytest.mark.parametrize(
+    ("skus", "gpus", "expected"),
+    [
+        (("K80", "A100"), 1, []),
+        (("A100", "K80", "K80"), 2, [("too-much", "taskRoles", "error")]),
+        (("A100", "CPU"), 0, []),
+        (("A100", "CPU"), 1, [("unknown-sku-type", "taskRoles.worker", "error")]),
+    ],
+)
+def test_a_sku_of_no_type_is_as_small_as_the_smallest_of_the_virtual_cluster(
+    openpai: Lab, skus: tuple[str, ...], gpus: int, expected: list[tuple[str, str, str]]
+) -> None:
+    sizes = {"A100": (12, 65_536, 1), "CPU": (4, 8192, 0), "K80": (4, 8192, 1)}
+    keys = ("cpu", "memory", "gpu")
+    cluster = openpai.server.cluster
+    cluster.sku_types = {sku: dict(zip(keys, size, strict=True)) for sku, size in sizes.items()}
+    cluster.quotas = {"default": Quota(skus)}
+    document = job(worker=worker(gpus, 2))
+    assert found(openpai, document) == expected
+    if not expected:
+        openpai.submit(document)
 
 
 def test_without_hived_a_job_that_is_too_large_is_a_warning(openpai: Lab) -> None:

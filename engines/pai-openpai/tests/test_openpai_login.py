@@ -108,6 +108,20 @@ def test_a_login_ends_though_it_brings_no_application_token_and_is_said_not_to_e
     assert [line for line in said.lines if line.startswith("note: ") and left not in line]
 
 
+def test_a_new_token_that_the_server_has_not_stored_yet_is_asked_for_again_before_the_login_ends(
+    openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch)
+    monkeypatch.setattr(login, "_PAUSE", 0.01)
+    refusal = b'{"code": "UnauthorizedUserError", "message": "Your token is invalid."}'
+    openpai.server.arm(Fault(401, refusal), path="/tokens/check", times=2)
+    kept = log_in()
+    checks = openpai.asked("GET", "/tokens/check")
+    assert [each.authorization == f"Bearer {kept['token']}" for each in checks] == [False] * 3 + [True]
+    requests = [each.path.rpartition("/")[2] for each in openpai.server.requests[-2:]]
+    assert requests == ["check", "logout"]
+
+
 @pytest.mark.parametrize("password", ["wrong-password", "short"])
 def test_a_wrong_password_is_said_to_be(
     log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, password: str

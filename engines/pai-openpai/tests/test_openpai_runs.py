@@ -156,6 +156,27 @@ def test_an_exit_record_is_found_in_what_the_cluster_says_of_a_task() -> None:
         assert exit_record_in(text) == {}
 
 
+MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity)"
+FOLDED = f"""\
+>
+      [PAI_RUNTIME_ERROR_START]
+
+      exitCode: 1
+
+      reason: "{MEMORY.replace(" total", chr(10) + "      total")}"
+
+      [PAI_RUNTIME_ERROR_END]"""
+QUOTED = (
+    rf'"[PAI_RUNTIME_ERROR_START]\nexitCode: 1\nreason: \"\U0001F600 {MEMORY}\"\n[PAI_RUNTIME_ERROR_END]\n"'
+)
+
+
+@pytest.mark.parametrize(("message", "reason"), [(FOLDED, MEMORY), (QUOTED, f"\U0001f600 {MEMORY}")])
+def test_an_exit_record_is_read_in_whatever_style_the_server_writes_it(message: str, reason: str) -> None:
+    found = f"{DIAGNOSTICS.partition('|')[0]}{message}\n    code: 1\n"
+    assert exit_record_in(found) == {"exitCode": 1, "reason": reason}
+
+
 def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": ["exit 240"]}))
     openpai.ended(reader)

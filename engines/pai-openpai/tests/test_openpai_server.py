@@ -79,7 +79,14 @@ class _Target:
         form = json.dumps({"username": user, "password": password})
         status, document = self.ask("POST", "/api/v2/authn/basic/login", form, token=None)
         assert status == 200
-        return str(document["token"])
+        return self.stored(document["token"])
+
+    def stored(self, token: str) -> str:
+        """A real server takes a token only a moment after it has made it."""
+        for _ in range(100):
+            if self.ask("GET", "/api/v2/tokens/check", token=token)[0] == 200:
+                break
+        return token
 
     def submit(self, name: str, commands: str = "exit 0", changes: Mapping[str, str] | None = None) -> Any:
         text = _JOB.replace("NAME", name).replace("COMMANDS", json.dumps(commands))
@@ -121,6 +128,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Target]:
 
 
 _A_JOB = "/api/v2/jobs/OWNER~JOB"
+_A_TASK = f"{_A_JOB}/attempts/0/taskRoles/psserver/taskIndex/0"
 _A_LOGIN = "/api/v2/authn/basic/login"
 _IN_A_LIST = {
     *("debugId", "name", "username", "state", "subState", "executionType", "tags", "retries", "retryDetails"),
@@ -170,6 +178,13 @@ _REQUESTS: list[tuple[str, str, str | None, str, int, str | set[str]]] = [
         {"username", "grouplist", "email", "extension", "admin", "virtualCluster", "storageConfig"},
     ),
     ("GET", "/api/v2/users/me", None, "owner", 400, "NoUserError"),
+    (
+        *("GET", "/api/v2/virtual-clusters/default", None, "owner", 200),
+        {
+            *("capacity", "usedCapacity", "maxCapacity", "dedicated"),
+            *("resourcesUsed", "resourcesGuaranteed", "resourcesTotal"),
+        },
+    ),
     ("GET", "/api/v2/virtual-clusters/nope", None, "owner", 404, "NoVirtualClusterError"),
     ("GET", "/api/v2/cluster/sku-types?vc=default", None, "owner", 404, "NoVirtualClusterError"),
     ("GET", "/api/v2/storages", None, "owner", 200, {"storages"}),
@@ -193,6 +208,8 @@ _REQUESTS: list[tuple[str, str, str | None, str, int, str | set[str]]] = [
         200,
         {"debugId", "name", "tags", "jobStatus", "taskRoles"},
     ),
+    ("GET", f"{_A_TASK}/attempts", None, "owner", 404, "NoJobError"),
+    ("GET", f"{_A_TASK}/attempts/0/logs", None, "owner", 500, "UnknownError"),
     ("GET", f"{_A_JOB}/events", None, "owner", 200, {"totalCount", "data"}),
     ("GET", f"{_A_JOB}/ssh", None, "owner", 404, "NoJobSshInfoError"),
     ("DELETE", _A_JOB, None, "owner", 404, "NoApiError"),
@@ -212,7 +229,7 @@ def test_a_request_gets_the_reply_that_was_recorded(
     unknown = {"nobody": None, "somebody": "wrong"}
     token = unknown[who] if who in unknown else seen.token(int(who == "other"))
     if who == "application":
-        token = seen.ask("POST", "/api/v2/tokens/application", token=token)[1]["token"]
+        token = seen.stored(seen.ask("POST", "/api/v2/tokens/application", token=token)[1]["token"])
     found, document = seen.ask(method, seen.text(path), body and seen.text(body), token=token)
     assert found == status
     assert (document["code"] if isinstance(expected, str) else set(document)) == expected
@@ -222,6 +239,12 @@ _SUBMISSIONS: list[tuple[dict[str, str], int, str | None]] = [
     ({}, 202, None),
     ({"    instances: 1\n": ""}, 500, "UnknownError"),
     ({"instances: 1": "instances: one"}, 400, "InvalidProtocolError"),
+    ({"instances: 1": "instances: 0"}, 400, "InvalidProtocolError"),
+    ({"  ps_server:": "  ps-server:"}, 400, "InvalidProtocolError"),
+    ({"dockerImage: img": "dockerImage: img\n    prerequisites: [other]"}, 400, "InvalidProtocolError"),
+    ({"dockerImage: img": "dockerImage: img\n    no_such_key: 1"}, 400, "InvalidProtocolError"),
+    ({"type: job": "type: job\nno_such_key: 1"}, 400, "InvalidProtocolError"),
+    ({"type: job": "type: job\njobRetryCount: -1"}, 400, "InvalidProtocolError"),
     ({"\nname: ": "\nname: a."}, 400, "InvalidProtocolError"),
     ({"dockerImage: img": "dockerImage: other"}, 400, "InvalidProtocolError"),
     ({"gpu: 0": "gpu: 0, gpus: 0"}, 400, "InvalidProtocolError"),
@@ -231,6 +254,7 @@ _SUBMISSIONS: list[tuple[dict[str, str], int, str | None]] = [
     ({"secrets:\n  word: hidden-word": 'secrets: "******"'}, 400, "InvalidProtocolError"),
     ({"type: job": "type: job\ntype: job"}, 500, None),
     ({"parameters: {lr: 0.10}": "parameters: {lr: [0.10}"}, 500, None),
+    ({'"exit 0"': '"echo <% $parameters.lr"'}, 500, None),
     ({"type: job": "defaults: {virtualCluster: no_such_cluster}\ntype: job"}, 403, "ForbiddenUserError"),
     ({"type: job": "extras: {storages: [{name: no_such_storage}]}\ntype: job"}, 404, "NoStorageError"),
     ({"type: job": "type: job\n" + "#" * MOST_BYTES}, 413, None),
@@ -418,6 +442,8 @@ def test_only_its_owner_stops_a_job(server: OpenpaiServer, cluster: _Target) -> 
         ("{taskRoles: {other: {skuType: K80}}}", 1, 400),
         ("{taskRoles: {ps_server: {skuType: nope}}}", 1, 500),
         ("{jobPriorityClass: high}", 1, 400),
+        ("{}", 2, 202),
+        ("{}", 3, 400),
     ],
 )
 def test_with_hived_skus_are_checked(
@@ -428,7 +454,7 @@ def test_with_hived_skus_are_checked(
         "A100": {"cpu": 12, "memory": 65536, "gpu": 1},
         "K80": {"cpu": 4, "memory": 8192, "gpu": 1},
     }
-    server.cluster.quotas = {"default": Quota(("K80",), 2)}
+    server.cluster.quotas = {"default": Quota(("K80", "K80"))}
     changes = {"type: job": f"type: job\nextras: {{hivedScheduler: {hived}}}", "gpu: 0": f"gpu: {gpus}"}
     assert cluster.submit("skus", changes=changes)[0] == status
 

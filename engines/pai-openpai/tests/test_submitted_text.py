@@ -231,7 +231,7 @@ def test_a_job_without_secrets_has_no_section() -> None:
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"worker": {"commands": ["echo hunter22"]}}, "taskRoles.worker.commands[0]"),
+        ({"worker": {"commands": ["true", "echo hunter22"]}}, "taskRoles.worker.commands[1]"),
         ({"description": "it is hunter22"}, "description"),
         ({"extras": {"note": {"hunter22": 1}}}, "extras.note.hunter22"),
         (

@@ -15,7 +15,7 @@ import yaml
 from pai_openpai.job_check import MOST_BYTES
 from pai_openpai.submitted_code import PARAMETERS, SubmittedCode
 from pai_openpai.submitted_job import submitted_job
-from pai_runtime.engine import Job, Plan, Problems
+from pai_runtime.engine import Job, Location, Plan, Problems
 from pai_runtime.engine.jobs import secret_in, secret_texts
 from pai_runtime.engine.records import TaskName
 
@@ -98,7 +98,17 @@ def _check_secrets(job: Job, document: Mapping[str, Any], problems: Problems) ->
                 f"contains the value of the secret '{name}', and all users of the cluster can read it here;"
                 f" write <% $secrets.{name} %> instead, or make it a parameter if it is no secret"
             )
-            problems.add(job.value.at(path).problem("secrets-shown", message))
+            problems.add(_written(job, path).problem("secrets-shown", message))
+
+
+def _written(job: Job, path: tuple[str | int, ...]) -> Location:
+    """Return where a text of the document was written: a role's commands are one in it."""
+    if path[0] == _LAST and path[2:3] == ("commands",):
+        for each in job.roles[str(path[1])].commands:
+            if secret_in(job.secrets, each.text):
+                return each.at(())
+        path = path[:3]
+    return job.value.at(path)
 
 
 def _texts(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -85,6 +85,8 @@ def _check_machines(api: Api, job: Job, cluster: str, problems: Problems) -> Non
                 )
             )
     if is_known and known:
+        for role in job.roles.values():
+            _check_sku(role, every if _is_opportunistic(job) else known, problems)
         _check_size(api, job, cluster, known, problems)
 
 
@@ -112,14 +114,36 @@ def _check_size(api: Api, job: Job, cluster: str, skus: Mapping[str, Any], probl
             return
 
 
+def _check_sku(role: TaskRole, skus: Mapping[str, Any], problems: Problems) -> None:
+    """Report what the tasks of a role need, and their SKU may not have any of."""
+    sizes = _sizes(role, skus)
+    for resource, wish in _wishes(role).items():
+        if wish and not sizes[resource]:
+            what = resource if resource == "memory" else f"{resource.upper()}s"
+            given = f"the SKU '{role.sku_type.text}' has" if role.sku_type else "some SKUs here have"
+            message = f"its tasks need {what}, and {given} none; name a skuType that has"
+            problems.add(role.value.problem("unknown-sku-type", message, found=str(wish)))
+
+
 def _needs(role: TaskRole, skus: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield what the tasks of a role take: with SKUs, whole ones, as many as its largest wish needs."""
-    wishes = {"gpu": role.gpu, "cpu": role.cpu, "memory": role.memory_mb}
-    sku = mapping(skus, role.sku_type.text if role.sku_type else next(iter(skus), ""))
-    sizes = {each: number(sku, each) or 0 for each in _RESOURCES}
+    wishes, sizes = _wishes(role), _sizes(role, skus)
     count = max((math.ceil(wishes[each] / size) for each, size in sizes.items() if size), default=0)
     for each in _RESOURCES:
         yield each, (count * sizes[each] if skus else wishes[each]) * role.instances
+
+
+def _wishes(role: TaskRole) -> Mapping[str, int]:
+    return {"gpu": role.gpu, "cpu": role.cpu, "memory": role.memory_mb}
+
+
+def _sizes(role: TaskRole, skus: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return how large a SKU is; one of no type is as small as the smallest in each resource."""
+    types = [role.sku_type.text] if role.sku_type else skus
+    return {
+        each: min((number(mapping(skus, name), each) or 0 for name in types), default=0)
+        for each in _RESOURCES
+    }
 
 
 def _is_opportunistic(job: Job) -> bool:

@@ -5,11 +5,14 @@ import getpass
 import os
 import sys
 import webbrowser
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from pai_network.authorization import is_token
+from pai_network.deadline import Deadline
 from pai_network.fields import mapping, string
 from pai_openpai.client.api import Api
 from pai_openpai.client.loopback import Loopback
@@ -25,6 +28,9 @@ _MOST_BYTES: Final = 64 * 1024
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 _WRONG: Final = ("NoUserError", "IncorrectPasswordError", "InvalidParametersError")
 _ORIGIN: Final = "this login"
+_LATE: Final = 5.0
+_PAUSE: Final = 0.2
+"""Seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +58,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
         given = Token(_given_token(profile) if args.token else _new_token(profile, output), _ORIGIN)
     except EOFError:
         raise UserError("the input ended before the login was complete") from None
-    checked = mapping(Api(profile, given).get("/tokens/check", what="check the token"))
+    checked = _checked_by_server(profile, given, 0 if args.token else _LATE)
     user, is_application = string(checked, "username"), checked.get("application") is True
     kept = given.text if is_application else _application_token(profile, given, output)
     try:
@@ -123,12 +129,29 @@ def _application_token(profile: OpenpaiProfile, login: Token, output: Output) ->
     api = Api(profile, login)
     try:
         answer = api.post("/tokens/application", None, what="make an application token")
+        made = _checked(string(mapping(answer), "token"), profile)
+        _checked_by_server(profile, Token(made, _ORIGIN), _LATE)
     finally:
         try:
             _end_login(api, login)
         except RequestError as error:
             output.report(f"note: {error}; the token of this login expires by itself in some days")
-    return _checked(string(mapping(answer), "token"), profile)
+    return made
+
+
+def _checked_by_server(profile: OpenpaiProfile, token: Token, late: float) -> Mapping[str, Any]:
+    """Return what the server says of a token.
+
+    It hands out tokens a moment before it has stored them. Until then it refuses them, and would lose them
+    by ending another one of the same user; so a new one is asked for again for `late` seconds.
+    """
+    deadline = Deadline(late)
+    while True:
+        try:
+            return mapping(Api(profile, token).get("/tokens/check", what="check the token"))
+        except RequestError as error:
+            if error.status != HTTPStatus.UNAUTHORIZED or not deadline.wait(_PAUSE):
+                raise
 
 
 def _end_login(api: Api, login: Token) -> None:
