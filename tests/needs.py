@@ -25,6 +25,7 @@ import yaml
 
 from tests.job_environment import job_environment
 from tests.language_server import language_server
+from tests.lost_peer import drop_packets
 from tests.memory_cgroup import memory_cgroup
 from tests.podman import runs_containers
 
@@ -195,6 +196,15 @@ def _makes_memory_cgroup() -> bool:
         return False
 
 
+def _filters_packets() -> bool:
+    with socket.socket() as any_socket:
+        try:
+            drop_packets(any_socket)
+        except PermissionError:
+            return False
+    return True
+
+
 def _knows_clone3() -> bool:
     return ctypes.CDLL(None, use_errno=True).syscall(435, None, 0) < 0 and ctypes.get_errno() != errno.ENOSYS
 
@@ -221,6 +231,7 @@ RIGHTS: Final[Mapping[str, Need]] = {
     "FUSE": Need(_mounts_fuse, f"{_PRIVILEGED}, as root"),
     "memory cgroup": Need(_makes_memory_cgroup, f"{_PRIVILEGED}, as root"),
     "clone3": Need(_knows_clone3, _PRIVILEGED),
+    "packet filters": Need(_filters_packets, f"{_PRIVILEGED}, as root"),
     "containers": Need(
         _runs_containers,
         f"{_PRIVILEGED}, with podman, runc, aardvark-dns, and for an ordinary user uidmap, slirp4netns and a"

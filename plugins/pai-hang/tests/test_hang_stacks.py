@@ -30,6 +30,7 @@ from pai_hang.stacks import refusal, take
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import PlannedService, Service
 from pai_runtime.task.state import read_state
+from tests.lost_peer import drop_packets
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
 from tests.task_harness import plan, run_task
 
@@ -87,21 +88,7 @@ int cudaStreamSynchronize(unsigned long turns) {
 
 TRACED = "trace=clone,clone3,fork,vfork,ptrace,process_vm_readv"
 """What `strace` is to show: who starts whom, and who reads whose memory."""
-SO_ATTACH_FILTER = 26
 PR_SET_DUMPABLE = 4
-
-
-class Instruction(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint16), ("jumps", ctypes.c_uint16), ("value", ctypes.c_uint32)]
-
-
-class Filter(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
-
-
-_NOTHING = Instruction(6, 0, 0)
-DROP = Filter(1, ctypes.pointer(_NOTHING))
-"""A filter of a socket that drops all packets to it, as a network does that has lost a node."""
 
 
 @pytest.fixture
@@ -187,7 +174,7 @@ def test_a_program_with_a_thread_that_sleeps_may_wait(reads: int) -> None:
     assert not may_wait(reads)
 
 
-@pytest.mark.needs("root")  # some kernels let nobody else attach a filter
+@pytest.mark.needs("packet filters")
 @pytest.mark.parametrize("server", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("IPv6"))])
 def test_a_peer_that_takes_no_packets_any_more_is_named(server: str) -> None:
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
@@ -198,7 +185,7 @@ def test_a_peer_that_takes_no_packets_any_more_is_named(server: str) -> None:
     ):
         own.send(b"heard")
         assert silent_peers(os.getpid()) == ()
-        lost.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(DROP))
+        drop_packets(lost)
         own.send(b"lost")
         peer = f"{server}:{listening.getsockname()[1]}"
         until(lambda: silent_peers(os.getpid()) == (peer,))
