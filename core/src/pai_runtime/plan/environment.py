@@ -123,9 +123,7 @@ class JobEnvironment:
         for role in self.job.roles.values():
             for name in _spellings(role):
                 variables.update(self._of_role(role, name))
-        variables["PAI_TASK_ROLE_INSTANCES"] = ",".join(
-            f"{role.name}:{index}" for role in self.job.roles.values() for index in range(role.instances)
-        )
+        variables["PAI_TASK_ROLE_INSTANCES"] = ",".join(f"{role}:{index}" for role, index in self.job.tasks)
         return variables
 
     def _of_role(self, role: TaskRole, name: str) -> Iterator[tuple[str, str]]:

@@ -82,11 +82,7 @@ def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
     if unknown := [role for role in job.roles if role not in peers.hosts]:
         expected = f"the task roles of the job, with {listed(unknown)}"
         raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")
-    return {
-        (role.name, index): peers.host(role.name, index)
-        for role in job.roles.values()
-        for index in range(role.instances)
-    }
+    return {name: peers.host(*name) for name in job.tasks}
 
 
 def peers_placement(
