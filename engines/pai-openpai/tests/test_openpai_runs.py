@@ -152,7 +152,8 @@ def test_an_exit_record_is_found_in_what_the_cluster_says_of_a_task() -> None:
     assert record_of_log(termination_message(ours).encode()) == expected
     for odd in ("[" * 20_000, "NaN", "1e999", "\ud800"):
         assert record_of_log(f"exitCode: 3\nmessage: {odd}\n".encode("utf-8", "replace"))["exitCode"] == 3
-    for text in ("", "Pod failed", DIAGNOSTICS.partition("trigger")[0], "[PAI_RUNTIME_ERROR_START]"):
+    deep = f"[PAI_RUNTIME_ERROR_START]\n{'[' * 65_000}"
+    for text in ("", "Pod failed", DIAGNOSTICS.partition("trigger")[0], "[PAI_RUNTIME_ERROR_START]", deep):
         assert exit_record_in(text) == {}
 
 

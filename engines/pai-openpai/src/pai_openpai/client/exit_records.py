@@ -13,7 +13,6 @@ from pai_runtime.engine.records import read_termination_message
 _START: Final = "[PAI_RUNTIME_ERROR_START]"
 _END: Final = "[PAI_RUNTIME_ERROR_END]"
 _MOST_CHARACTERS: Final = 1 << 16
-_LOADER: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def exit_record_in(diagnostics: str) -> Mapping[str, Any]:
@@ -36,7 +35,8 @@ def record_of_log(data: bytes) -> Mapping[str, Any]:
 
 def _messages(text: str) -> list[str]:
     try:
-        found = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it makes texts, lists and mappings only
+        # Not by libyaml: it crashes the interpreter where lists are nested some ten thousand deep.
+        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and mappings only
     except (yaml.YAMLError, RecursionError):
         return []
     return [string(each, "message") for each in mappings(found, "containers")]
