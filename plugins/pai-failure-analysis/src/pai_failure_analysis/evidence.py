@@ -1,15 +1,14 @@
 """The evidence about a task that did not end well."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 LOG_BYTES = 10 * 1024 * 1024
 """Maximum bytes at the end of a log that are searched."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The facts about a failed task that rules are matched against.
 
     `exit_code` is the command's (the task's if it did not run), `plugin` the id of the one that failed the
@@ -26,4 +25,4 @@ class Evidence:
     disk_full: bool = False
     user_log: bytes = b""
     platform_log: bytes = b""
-    gpu: Mapping[str, Any] = field(default_factory=dict)
+    gpu: Mapping[str, Any] = MappingProxyType({})

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from difflib import get_close_matches
 
 from pai_failure_analysis.rules import Rule, shipped_rules
@@ -71,5 +70,4 @@ def _in_full(rules: Sequence[Rule]) -> Iterator[str]:
 
 
 def _document(rule: Rule) -> dict[str, object]:
-    whole = asdict(rule)
-    return {name: whole[name] for name in ("code", "phrase", "behavior", "reason", "solution")}
+    return {name: getattr(rule, name) for name in ("code", "phrase", "behavior", "reason", "solution")}

@@ -34,7 +34,7 @@ def _with_more_advice(found: Explanation, recorded: Explanation) -> Explanation:
     """Return an explanation with the further advice of the exit record, except for truncated lines."""
     known = found.rule.solution
     more = [line for line in recorded.rule.solution if line not in known and not line.endswith("…")]
-    return replace(found, rule=replace(found.rule, solution=(*more, *known)))
+    return replace(found, rule=found.rule._replace(solution=(*more, *known)))
 
 
 def _read(log: TaskLog) -> Logs:

@@ -1,9 +1,8 @@
 """The search for the first rule that matches the evidence, in one pass over each log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pai_failure_analysis import regex
 from pai_failure_analysis.ending import KILLED, end_of_a_rank, end_of_program, flush, without_ignored
@@ -21,8 +20,7 @@ LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A match in a log: start and end in the searchable text, in bytes, and its beginning as text."""
 
     start: int
@@ -30,8 +28,7 @@ class Found:
     text: str
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """The matching rule, the pattern by which it matched, and what that found in the logs."""
 
     rule: Rule

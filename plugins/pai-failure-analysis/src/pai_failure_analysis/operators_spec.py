@@ -5,7 +5,7 @@ patterns that only the controller can match. The platform renders from it what i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pai_failure_analysis.rules import Fault
@@ -56,9 +56,9 @@ def as_written(fault: Fault) -> Fault:
     """Return a fault of a converted entry with its path in the file."""
     match fault.path:
         case ("patterns", *rest):
-            return replace(fault, path=("pattern", _RUNTIME, *rest))
+            return fault._replace(path=("pattern", _RUNTIME, *rest))
         case ("containerExitCode",):
-            return replace(fault, path=("code",))
+            return fault._replace(path=("code",))
     return fault
 
 

@@ -1,7 +1,6 @@
 """Advice in the words of the platform that a log came from: `memoryMB` is a field of this runtime's jobs."""
 
 import re
-from dataclasses import replace
 
 from pai_failure_analysis.rules import Rule
 
@@ -25,5 +24,5 @@ def in_words_of_origin(rule: Rule, log: bytes) -> Rule:
     for shown, memory, shared in _WORDS:
         if shown.search(log):
             advice = (_SHARED_MEMORY.sub(shared, _MEMORY.sub(f" {memory}", line)) for line in rule.solution)
-            return replace(rule, solution=tuple(advice))
+            return rule._replace(solution=tuple(advice))
     return rule

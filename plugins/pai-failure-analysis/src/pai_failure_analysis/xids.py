@@ -5,7 +5,6 @@ From the catalogue in NVIDIA's "Xid Errors", for A100 and newer, without the num
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from pai_failure_analysis.rules import Rule
 
@@ -93,4 +92,4 @@ def with_meaning(rule: Rule, log: bytes, others: Iterable[int]) -> Rule:
     first, *more = (f"{xid} ({_ACTIONS[xid][0]})" for xid in ordered[:MOST])
     then = f", then {', '.join(more)}" if more else ""
     action = _ACTIONS[ordered[0]][1]
-    return replace(rule, reason=f"{rule.reason} Xid {first}{then}. NVIDIA's immediate action: {action}.")
+    return rule._replace(reason=f"{rule.reason} Xid {first}{then}. NVIDIA's immediate action: {action}.")
