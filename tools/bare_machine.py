@@ -3,8 +3,9 @@
 usage: python -m tools.bare_machine SUITE KIND USER HOME SCRIPT
 
 The machine is Debian SUITE, made by mmdebstrap. KIND is ``machine``, on which users may make namespaces, or
-``container``, confined as Docker confines it. USER is ``root`` or ``user``. The directory HOME is made; its
-``home`` is the user's home directory, where the clone is, and what the script leaves there stays.
+``container``, confined as Docker confines it. USER is ``root`` or ``user``. The directory HOME is made where
+it is missing; its ``home`` is the user's home directory: what lies there is found by the script, and what
+the script leaves there stays. The clone is in it.
 """
 
 import os
@@ -51,7 +52,7 @@ def main() -> int:
     root, folder = root_of(suite), Path(home).resolve()
     user = _user_of(root, "root" if who == "root" else _USER)
     for each in (folder / "home", folder / "tmp"):
-        each.mkdir(parents=True)
+        each.mkdir(parents=True, exist_ok=True)
     (folder / "tmp").chmod(0o1777)
     (root / "etc/hosts").write_text(_HOSTS)
     for name in _OF_THE_MACHINE:
