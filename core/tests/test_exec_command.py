@@ -23,7 +23,7 @@ from pai_runtime.runs.state import Run
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session_socket import connect
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, callback, cli, job, until, write_job
+from tests.support import PROGRAM, callback, cli, job, write_job
 from tests.typed_terminal import Terminal
 
 TOKEN = "the-value-of-a-token"
@@ -146,13 +146,17 @@ def test_who_does_not_answer_is_waited_for_for_a_while_and_leaves_nothing(
     found = reader.run()
     assert isinstance(found, Run)
     # As srun does: a process of what enters has its streams too, and no hang-up ends it.
-    child = "trap '' HUP; echo because >&2; sleep 600 & echo $! > child; wait"
+    child = "trap '' HUP; echo because >&2; exec 9> alive; sleep 600 & wait"
     monkeypatch.chdir(run)
+    os.mkfifo("alive")
+    alive = os.open("alive", os.O_RDONLY | os.O_NONBLOCK)
     monkeypatch.setattr(asked_task, "python_argv", lambda *_: ["sh", "-c", child])
     monkeypatch.setattr(asked_task, "_WITHIN", 0.5)
     with pytest.raises(UserError, match="no answer within"):
         ask_task(reader, found.tasks[0], ["true"])
-    until(lambda: not Path("/proc", Path("child").read_text().strip()).exists())
+    os.set_blocking(alive, True)
+    assert os.read(alive, 1) == b""  # nobody has it open any more
+    os.close(alive)
 
 
 def test_signals_are_passed_on(run: Path) -> None:
