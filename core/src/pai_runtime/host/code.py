@@ -86,6 +86,13 @@ class Code:
         """The top-level names of the distribution's modules."""
         return frozenset(name.partition(".")[0] for name in self.modules)
 
+    def may_have(self, top: str) -> bool:
+        """Return False if no module of the distribution has this top-level name; much faster than `tops`."""
+        if self.origin == "editable":
+            return top in self._entry_tops
+        listed = text(self.installed, "RECORD") or ""
+        return f"{top}/" in listed or f"{top}." in listed
+
     @cached_property
     def namespaces(self) -> frozenset[str]:
         """The names of namespace packages: those that contain its modules and have no file."""
@@ -200,10 +207,15 @@ class Code:
         is_cached = cache == "__pycache__" and tag.count(".") and base.endswith(tuple(BYTECODE_SUFFIXES))
         return bool(is_cached) and f"{parent}/{module}.py".lstrip("/") in listed
 
+    @property
+    def _entry_tops(self) -> frozenset[str]:
+        """The top-level names of the modules that its entry points for plugins name."""
+        modules = (value.partition(":")[0].strip() for _, value in entry_points(self.installed, GROUP))
+        return frozenset(module.partition(".")[0] for module in modules)
+
     def _editable_files(self) -> Iterator[tuple[str, str]]:
-        points = (value.partition(":")[0].strip() for _, value in entry_points(self.installed, GROUP))
         source = self._source and self._source.resolve()
-        for top in {module.partition(".")[0] for module in points}:
+        for top in self._entry_tops:
             spec = find_spec(top) if top.isidentifier() else None
             if spec is None or source is None:
                 continue

@@ -42,7 +42,7 @@ def refuse(names: Iterable[str]) -> None:
 
 
 def register_when_needed(codes: Callable[[], Iterable[Code]]) -> None:
-    """Register distributions lazily: at the first import that is neither Python's nor registered.
+    """Register distributions lazily: each before the first import of what may be one of its modules.
 
     See `register`.
     """
@@ -87,6 +87,7 @@ class _OwnModules:
         self._by_top: dict[str, list[Code]] = {}
         self._guarded: list[Code] = []
         self.others: Callable[[], Iterable[Code]] | None = None
+        self._searched: set[str] = set()
         self.refused: frozenset[str] = frozenset()
 
     def add(self, code: Code) -> None:
@@ -108,13 +109,22 @@ class _OwnModules:
         if sys.meta_path[0] is not self:
             sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder is not self)]
 
+    def _register_others(self, top: str) -> None:
+        """Register what may have modules of a top-level name, which may be that of a namespace."""
+        if top in self._searched:
+            return
+        self._searched.add(top)
+        others, self.others = self.others, None  # what this itself imports is looked for by nobody
+        codes = list(others()) if others else []
+        register(code for code in codes if code.may_have(top))
+        self.others = lambda: codes
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         top = fullname.partition(".")[0]
-        if self.others and top not in self._by_top and top not in _NO_PLUGINS:
-            more, self.others = self.others, None
-            register(more())
+        if self.others and top not in _NO_PLUGINS and not any(top in code.modules for code in self._guarded):
+            self._register_others(top)
         codes = self._by_top.get(top)
         if not codes:
             return None
