@@ -24,7 +24,7 @@ from pai_slurm.images import Images, role_images
 from pai_slurm.shapes import shape_of
 from pai_slurm.steps import MPI_BY_SSH, Steps
 from pai_slurm.storages import check_mounted
-from pai_slurm.submitted import NODES
+from pai_slurm.submitted import CONTAINERS, NODES
 
 if TYPE_CHECKING:
     from pai_slurm.contained import Contained
@@ -162,6 +162,7 @@ class Allocated(Site):
                 str(path / role / str(index)),
                 image_binds(plan, self.wanted.storages, path, make=True),
                 gpu=self.job.roles[role].gpu > 0,
+                spare=path / CONTAINERS / role / str(index),
             )
             for (role, index), plan in plans.items()
         }
