@@ -35,6 +35,7 @@ class SlurmCluster:
         self.config.write_text(_config(folder, nodes, cpus, more))
         (folder / "gres.conf").write_text(_GPUS)
         (folder / "cgroup.conf").write_text("CgroupPlugin=autodetect\nConstrainRAMSpace=yes\n")
+        (folder / "oci.conf").write_text(_oci(folder / "containers"))
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
@@ -101,6 +102,20 @@ def _munge(folder: Path) -> Sequence[str]:
         "seed-file": "munge.seed",
     }
     return [f"--{option}={folder / name}" for option, name in files.items()]
+
+
+def _oci(state: Path) -> str:
+    """Return how the containers of OCI bundles are run, by any user."""
+    container = "%n.%u.%j.%s.%t"
+    run = {
+        "Query": f"state {container}",
+        "Kill": f"kill -a {container}",
+        "Delete": f"delete --force {container}",
+        "Run": f"run {container} -b %b",
+    }
+    return "".join(
+        f'RunTime{name}="runc --rootless=true --root={state} {argv}"\n' for name, argv in run.items()
+    )
 
 
 def _config(folder: Path, nodes: int, cpus: int, more: Sequence[str]) -> str:

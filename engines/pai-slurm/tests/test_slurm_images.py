@@ -20,6 +20,10 @@ from tests.slurm_user import ON, detached, log, role, run, state
 from tests.support import callback, cli, content, exit_record, job, until, write_job
 
 CHARLIECLOUD = pytest.mark.needs("charliecloud", "busybox-static", "user namespaces")
+OCI = pytest.mark.needs("runc", "busybox-static", "user namespaces")
+EACH = pytest.mark.parametrize(
+    "program", [pytest.param("charliecloud", marks=CHARLIECLOUD), pytest.param("oci", marks=OCI)]
+)
 
 pytestmark = pytest.mark.needs(*NEEDS)
 
@@ -27,12 +31,21 @@ IMAGE = "team/tools:1.2"
 
 
 @pytest.fixture
-def here(slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: Path) -> Path:
+def program() -> str:
+    """The program by which images are run."""
+    return "charliecloud"
+
+
+@pytest.fixture
+def here(
+    slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: Path, program: str
+) -> Path:
     """The working directory of a user whose profile runs images, and has the storage ``data``."""
     assert slurm_runs == tmp_path / "runs"
     monkeypatch.setenv("PAI_RUNTIME_BUNDLE", str(bundle))
     monkeypatch.chdir(tmp_path)
-    root = tmp_path / "images" / "team%tools+1.2"
+    image = tmp_path / "images" / "team%tools+1.2"
+    root = image / "rootfs" if program == "oci" else image
     for name in ("bin", "dev", "etc", "proc", "sys", "tmp", "ch"):
         (root / name).mkdir(parents=True)
     shutil.copy("/bin/busybox", root / "bin")
@@ -42,13 +55,15 @@ def here(slurm_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bund
         (root / "etc" / name).touch()
     (root / "of-the-image").write_text("yes")
     (root / "ch/environment").write_text("PATH=/bin\nOF_IMAGE=set\n")
+    if program == "oci":
+        (image / "config.json").write_text('{"process": {"env": ["PATH=/bin", "OF_IMAGE=set"]}}')
     (tmp_path / "data").mkdir()
-    profile(tmp_path)
+    profile(tmp_path, program)
     return tmp_path
 
 
-def profile(here: Path, *, in_images: bool = True) -> None:
-    images = {"images": {"program": "charliecloud", "folder": str(here / "images")}} if in_images else {}
+def profile(here: Path, program: str | None) -> None:
+    images = {"images": {"program": program, "folder": str(here / "images")}} if program else {}
     write_profile(here / "config", runs=str(here / "runs"), storages={"data": str(here / "data")}, **images)
 
 
@@ -64,24 +79,27 @@ def with_storage(document: dict[str, Any], path: str, name: str = "data", **more
     return {**document, "extras": {**document.get("extras", {}), "storages": storages}}
 
 
-@CHARLIECLOUD
-def test_tasks_run_in_their_image_with_its_variables_the_steps_and_their_secrets(here: Path) -> None:
+@EACH
+def test_tasks_run_in_their_image_with_its_variables_the_steps_and_their_secrets(
+    here: Path, program: str
+) -> None:
     says = ("cat /of-the-image", "echo", "echo $OF_IMAGE $PATH ${SLURM_STEP_ID:+step} $CUDA_VISIBLE_DEVICES")
     secret = "test '<% $secrets.key %>' = \"$(printf 's3cr3t%s' -of-the-job)\""
-    worker = role(*says, secret, "echo it > file", gpu=1, instances=2)
+    gpu = 0 if program == "oci" else 1
+    worker = role(*says, secret, "echo it > file", gpu=gpu, instances=2)
     hidden = "s3cr3t-of-the-job"
     document = in_image(name="inside", secrets={"key": hidden}, taskRoles={"worker": worker})
     ended = run(here, document)
     assert ended.returncode == 0, ended.stderr
     for task in ("worker/0", "worker/1"):
         said = content(log(here, "inside-1", task)).decode()
-        assert said.startswith("yes\nset /bin step "), said
+        assert said.startswith("yes\nset /bin step " if gpu else "yes\nset /bin step\n"), said
         assert (log(here, "inside-1", task).parents[2] / "work/file").read_text() == "it\n"
     files = [path for path in (here / "runs").rglob("*") if path.is_file()]
     assert not [path for path in files if hidden.encode() in content(path)]
 
 
-@CHARLIECLOUD
+@EACH
 def test_a_storage_is_in_the_image_and_one_can_enter_and_stop_the_task(here: Path) -> None:
     waits = ("echo of-the-task > /data/seen", "echo up", "while :; do sleep 0.1; done")
     use = {"plugin": "cmd", "parameters": {"callbacks": [callback("containerExit", "echo bye > /data/bye")]}}
@@ -124,8 +142,14 @@ def test_images_and_storages_that_are_not_there_are_problems_of_the_job(here: Pa
     assert problems(here, written) == [("not-read-only", "extras.storages[0].name")]
 
 
+def test_gpus_in_oci_bundles_are_a_problem_where_slurm_does_not_tell_which(here: Path) -> None:
+    profile(here, "oci")
+    document = in_image(name="blind", taskRoles={"worker": role("true", gpu=1)})
+    assert problems(here, document) == [("gpus-not-told", "taskRoles.worker.resourcePerInstance.gpu")]
+
+
 def test_without_images_a_storage_is_only_what_the_nodes_have_mounted_at_its_path(here: Path) -> None:
-    profile(here, in_images=False)
+    profile(here, None)
     document = in_image(name="there", taskRoles={"worker": role("true")})
     assert problems(here, with_storage(document, "/elsewhere")) == [
         ("not-mounted", "extras.storages[0].name")
@@ -183,14 +207,16 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
     data = [Bind("/shared/data", "/data", read_only=True)]
     mounts = ["/b:/usr/local/pai/bundle:ro", "/run/w/0:/usr/local/pai/runtime.d", "/shared/data:/data:ro"]
     work = "/usr/local/pai/runtime.d/work"
-    made = contained(Images("apptainer", bundle="/b"), "docker://x", "/run/w/0", data, gpu=True)
+    made = contained(
+        Images("apptainer", bundle="/b"), "docker://x", "/run/w/0", data, gpu=True, spare=tmp_path
+    )
     assert list(made.command) == [
         str(tmp_path / "apptainer"),
         *("--quiet", "exec", "--no-home", f"--pwd={work}"),
         *(f"--bind={mount}" for mount in mounts),
         *("--nv", "docker://x"),
     ]
-    made = contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", data, gpu=True)
+    made = contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", data, gpu=True, spare=tmp_path)
     assert (list(made.command), list(made.options)) == (
         [],
         [
@@ -205,4 +231,6 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
 @pytest.mark.parametrize("path", ["/a:/etc", "/a,b"])
 def test_a_path_that_would_be_read_as_two_is_refused(path: str) -> None:
     with pytest.raises(CannotRun):
-        contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", [Bind("/d", path)], gpu=False)
+        contained(
+            Images("pyxis", bundle="/b"), "x", "/run/w/0", [Bind("/d", path)], gpu=False, spare=Path("/run")
+        )

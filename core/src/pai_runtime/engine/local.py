@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 PIPED_SUPERVISOR: Final = "pai_runtime.supervisor.piped"
 """The module whose ``main`` supervises a task on another machine; see there."""
 
+PIPED_GROUP: Final = "pai_runtime.supervisor.piped_group"
+"""The module whose ``main`` supervises many tasks on another machine; see there."""
+
 __all__ = [
     "LOGS",
     "OPTIONS",
+    "PIPED_GROUP",
     "PIPED_SUPERVISOR",
     "RECORD",
     "SHARED",

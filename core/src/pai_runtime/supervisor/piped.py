@@ -46,14 +46,22 @@ def supervise_piped(where: str, options: LaunchOptions) -> int:
         return supervise(folder, given)
 
 
-def _secrets() -> int:
-    """Return the descriptor of a file with the secrets: the number of their bytes, and a JSON object."""
+def read_secrets() -> bytes:
+    """Read the secrets: the number of their bytes, and a JSON object, which is returned."""
     length = b""
     while not length.endswith(b"\n"):
         length += _read(1)
-    fd, left = os.memfd_create("pai-runtime"), int(length)
-    while left:
-        left -= os.write(fd, _read(min(left, _PIECE)))
+    found, left = b"", int(length)
+    while len(found) < left:
+        found += _read(min(left - len(found), _PIECE))
+    return found
+
+
+def _secrets() -> int:
+    """Return the descriptor of a file with the secrets."""
+    fd = os.memfd_create("pai-runtime")
+    with os.fdopen(fd, "wb", closefd=False) as file:
+        file.write(read_secrets())
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 

@@ -4,7 +4,7 @@ import json
 import os
 import pwd
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pai_runtime.engine import CannotRun, ClusterError, Job, Placement, Plan, Problems
@@ -22,9 +22,9 @@ from pai_runtime.engine.local import (
 from pai_slurm.allocation import Allocation, Place, places_of
 from pai_slurm.images import Images, role_images
 from pai_slurm.shapes import shape_of
-from pai_slurm.steps import MPI_BY_SSH, Steps, last_words
+from pai_slurm.steps import MPI_BY_SSH, Steps
 from pai_slurm.storages import check_mounted
-from pai_slurm.submitted import NODES
+from pai_slurm.submitted import CONTAINERS, NODES
 
 if TYPE_CHECKING:
     from pai_slurm.contained import Contained
@@ -98,7 +98,9 @@ class Allocated(Site):
         path = self.folder.path
         try:
             places = {str(path / role / str(index)): self._places[role, index] for role, index in plans}
-            self._steps = Steps(places, self._contained(plans, self._images) if self._images else {})
+            self._steps = Steps(
+                self.folder, places, self._contained(plans, self._images) if self._images else {}
+            )
             self.folder.write(NODES, json.dumps(self._nodes()), 0o600)
         except ClusterError as error:
             raise CannotRun(str(error)) from None
@@ -114,10 +116,20 @@ class Allocated(Site):
             has_code=self.wanted.code is not None,
             launch=self._steps.launch,
             tell=self._steps.tell,
-            last_words=last_words,
+            last_words=self._steps.last_words,
             is_elsewhere=True,
             timeout_of=self._limit,
         )
+
+    def ended(self) -> Iterator[tuple[int, int]]:
+        """Yield the tasks that have ended, with wait statuses, and other children."""
+        children = super().ended()
+        return self._steps.ended(children) if self._steps else children
+
+    @property
+    def helpers(self) -> Collection[int]:  # type: ignore[override]
+        """The processes of steps that have many tasks."""
+        return self._steps.groups if self._steps else ()
 
     def cancelled(self, number: int) -> None:
         """Take notice of SIGTERM, by which Slurm ends an allocation: it sends it to the steps as well."""
@@ -150,6 +162,7 @@ class Allocated(Site):
                 str(path / role / str(index)),
                 image_binds(plan, self.wanted.storages, path, make=True),
                 gpu=self.job.roles[role].gpu > 0,
+                spare=path / CONTAINERS / role / str(index),
             )
             for (role, index), plan in plans.items()
         }

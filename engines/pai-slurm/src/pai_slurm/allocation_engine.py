@@ -20,7 +20,10 @@ The time to save their work is added.
 
 
 class AllocationEngine(LocalEngine):
-    """The allocation around us, such as that of somebody's own batch script, or of ``salloc``."""
+    """The allocation around us, such as that of somebody's own batch script, or of ``salloc``.
+
+    Slurm is asked about it for each run, unless `allocation` is given, for one run.
+    """
 
     options = tuple(option for option in OPTIONS if option.name != "isolation")
     cannot: Mapping[str, str] = {
@@ -29,13 +32,16 @@ class AllocationEngine(LocalEngine):
     }
     prints_output = False
 
-    def __init__(self, images: Images | None = None, only: int | None = None) -> None:
+    def __init__(
+        self, images: Images | None = None, only: int | None = None, allocation: Allocation | None = None
+    ) -> None:
         super().__init__()
+        self._allocation = allocation
         self._site = partial(Allocated, images=images, only=only)
 
     def new_run(self, request: RunRequest) -> "NewAllocatedRun":
         """Return a run that is not started yet, and ends before the allocation does."""
-        return NewAllocatedRun(request, self._site)
+        return NewAllocatedRun(request, self._site, self._allocation or Allocation(os.environ))
 
 
 class NewAllocatedRun(NewLocalRun):
@@ -43,10 +49,10 @@ class NewAllocatedRun(NewLocalRun):
 
     job: Job
 
-    def __init__(self, request: RunRequest, site: "partial[Allocated]") -> None:
+    def __init__(self, request: RunRequest, site: "partial[Allocated]", allocation: Allocation) -> None:
         super().__init__(request)
-        self._allocation = Allocation(os.environ)
-        self._allocated = partial(site, allocation=self._allocation)
+        self._allocation = allocation
+        self._allocated = partial(site, allocation=allocation)
 
     def place(self, job: Job) -> Placement:
         """Return a placement; tasks end before the allocation, with the time to save their work."""

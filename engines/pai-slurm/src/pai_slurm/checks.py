@@ -14,7 +14,7 @@ from pai_runtime.engine.local import secrets_among
 from pai_runtime.engine.messages import Severity
 from pai_runtime.engine.records import TaskName
 from pai_slurm.commands import Call, Refused, call
-from pai_slurm.images import PYXIS, Images, role_images
+from pai_slurm.images import OCI, PYXIS, Images, role_images
 from pai_slurm.profile import SlurmProfile
 from pai_slurm.shapes import is_array, tasks_by_shape
 from pai_slurm.storages import is_in_place
@@ -24,6 +24,7 @@ _MOST_COMPONENTS: Final = 128
 _FORMAT: Final = "%P|%D|%c|%m|%G|%l"
 _NOT_NOW: Final = "Requested node configuration is not available"
 """What a test says, too, while all nodes that would do are down; a submission is then accepted."""
+_VERSION: Final = re.compile(r"\b\d+\.\d+")
 _GPUS: Final = re.compile(r"\bgpu:(?:[^:,()]+:)?(\d+)")
 
 
@@ -49,6 +50,11 @@ def check_images(job: Job, images: Images, problems: Problems) -> None:
     if images.program == PYXIS and "--container-image" not in call("srun", "--help"):
         message = "srun has no --container-image here, and the engine profile runs images by pyxis"
         problems.add(Problem("no-pyxis", message))
+    with_gpus = [role for role in job.roles.values() if role.gpu]
+    if images.program == OCI and with_gpus and _VERSION.findall(call("srun", "--version"))[:1] == ["22.05"]:
+        message = "Slurm 22.05 does not tell a container which GPUs it has; use another program for images"
+        for role in with_gpus:
+            problems.add(role.value.at(("resourcePerInstance", "gpu")).problem("gpus-not-told", message))
 
 
 def check_storages(

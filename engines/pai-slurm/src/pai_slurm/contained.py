@@ -10,7 +10,8 @@ from pai_pod.engine import PIPED, paths
 from pai_runtime.engine import CannotRun
 from pai_runtime.engine.classes import record
 from pai_runtime.engine.local import WORK, Bind, Folder
-from pai_slurm.images import CHARLIECLOUD, PYXIS, Images
+from pai_slurm import oci
+from pai_slurm.images import CHARLIECLOUD, OCI, PYXIS, Images
 
 _CH_RUN: Final = "ch-run"
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -26,10 +27,12 @@ class Contained:
     command: Sequence[str]
 
 
-def contained(images: Images, image: str, folder: str, storages: Sequence[Bind], *, gpu: bool) -> Contained:
+def contained(
+    images: Images, image: str, folder: str, storages: Sequence[Bind], *, gpu: bool, spare: Path
+) -> Contained:
     """Return how the step of the task in a folder gets into an image, with its storages and the bundle.
 
-    Raises `CannotRun`.
+    What is to be known of it on its node is written into `spare`, which is made. Raises `CannotRun`.
     """
     own = Bind(images.bundle, paths.BUNDLE, read_only=True), Bind(folder, paths.TASK_FOLDER)
     bound = [*own, *storages]
@@ -41,6 +44,10 @@ def contained(images: Images, image: str, folder: str, storages: Sequence[Bind],
         mounts = ",".join(map(_pair, bound))
         options = (f"--container-image={image}", f"--container-mounts={mounts}")
         return Contained((*options, f"--container-workdir={work}", "--no-container-mount-home"), ())
+    if images.program == OCI:
+        if Path(image).is_dir():
+            _make_mount_points(oci.root_of(Path(image)), bound)
+        return Contained(*oci.container(Path(image), work, bound, spare))
     if images.program == CHARLIECLOUD:
         return Contained((), _charliecloud(image, work, bound))
     binds = [f"--bind={_pair(each)}" for each in bound]

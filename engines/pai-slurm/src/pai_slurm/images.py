@@ -8,10 +8,12 @@ from pai_runtime.engine.classes import record
 
 PYXIS: Final = "pyxis"
 CHARLIECLOUD: Final = "charliecloud"
+OCI: Final = "oci"
 _ENDINGS: Final = {
     "apptainer": ("", ".sif"),
     "singularity": ("", ".sif"),
     CHARLIECLOUD: ("", ".sqfs"),
+    OCI: ("",),
     PYXIS: ("", ".sqsh"),
 }
 """What the name of an image's file or directory may end with, by the program."""
@@ -42,7 +44,7 @@ def image_of(images: Images, uri: str) -> str:
     for ending in _ENDINGS[images.program] if name else ():
         if Path(name + ending).exists():
             return name + ending
-    if images.program == CHARLIECLOUD:
+    if images.program in (CHARLIECLOUD, OCI):
         return ""
     registry, slash, rest = uri.partition("/")
     if images.program == PYXIS:

@@ -1,27 +1,21 @@
 """Start of tasks as steps of the allocation: each is an ``srun``, which is our child in the task's place."""
 
-import fcntl
-import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pai_runtime.engine.local import PIPED_SUPERVISOR, Folder, Launch, python_argv
-from pai_runtime.engine.messages import printable
 from pai_slurm.allocation import Place
 from pai_slurm.commands import program
+from pai_slurm.group_step import GroupStep
+from pai_slurm.srun import LOG, last_words, spawn, step_argv
 
 if TYPE_CHECKING:
     from pai_slurm.contained import Contained
 
-LOG: Final = "srun.log"
-"""The file with what ``srun`` says of a step, in the directory of its task."""
-
-_PIPE: Final = 65536
-_MOST_SAID: Final = 8192
-_TELLING: Final = ("node fail", "oom", "out of memory", "cancelled at", "killed", "time limit", "preempt")
-"""Parts of lines, in small letters, by which srun tells why a step has ended."""
+_MANY: Final = 8
+"""The least number of tasks of one node that share a step."""
 MPI_BY_SSH: Final = {
     "OMPI_MCA_plm": "^slurm",
     "OMPI_MCA_ras": "^slurm",
@@ -31,61 +25,85 @@ MPI_BY_SSH: Final = {
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
 }
 """Variables by which ``mpirun`` reaches the other tasks as on any engine: they are not in its own step."""
-_OF_SRUN: Final = ("srun:", "slurmstepd:")
-_PASSED: Final = ("SLURM_CLUSTER", "SLURM_CONF", "SLURM_HET", "SLURM_JOB", "SLURM_SUBMIT", "SLURM_WORKING")
-"""What begins the names of variables that ``srun`` needs; others are options of the batch script to it."""
 
 
 class Steps:
-    """A launcher of steps, by the directories of tasks; `contained` are those that run in an image.
+    """A launcher of the tasks of a `run`, by their directories; `contained` are those that run in an image.
 
-    The standard input of a step has the secrets, and is then left open: its end tells the task to stop. Any
-    signal that srun passes on would reach all processes of the task.
+    Each is a step, but where many are alike on one node, and have no GPUs, these share one. The standard
+    input of a step has the secrets, and is then left open: its end tells the task to stop. Any signal that
+    srun passes on would reach all processes of the task.
     """
 
-    def __init__(self, places: Mapping[str, Place], contained: "Mapping[str, Contained]") -> None:
+    def __init__(
+        self, run: Folder, places: Mapping[str, Place], contained: "Mapping[str, Contained]"
+    ) -> None:
+        self._run = run
         self._places = places
         self._contained = contained
         self._srun = program("srun")
         self._folders: dict[int, str] = {}
         self._inputs: dict[str, int] = {}
+        self._groups = self._grouped()
+        self._of_groups: dict[int, GroupStep] = {}
         self.told_by_slurm = False
         """Whether Slurm itself has told the steps to end: they are not told twice."""
 
+    @property
+    def groups(self) -> Collection[int]:
+        """The process ids of ``srun`` whose steps have many tasks."""
+        return {group.pid for group in self._groups.values() if group.pid is not None}
+
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
-        """Start the step of a task, and return the process id of its ``srun``. Raises OSError."""
-        step = step_argv(self._srun, self._places[what.folder])
-        argv = [*step, *self._command(what)]
-        inherited = {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
+        """Start a task, and return the process id of its ``srun``, or a number below 0. Raises OSError."""
+        if group := self._groups.get(what.folder):
+            number = -1 - len(self._of_groups)
+            group.launch(number, what, secrets)
+            self._of_groups[number] = group
+            return number
+        place = self._places[what.folder]
         self._close(what.folder)  # of an earlier attempt
-        read, self._inputs[what.folder] = os.pipe()
+        argv = [*step_argv(self._srun, place), *self._command(what)]
         log = folder.append(LOG, 0o600)
-        try:
-            _fill(self._inputs[what.folder], json.dumps(dict(secrets)).encode())
-            pid = os.posix_spawn(
-                argv[0],
-                argv,
-                {**inherited, **what.environment},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, read, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_RDWR, 0),
-                    (os.POSIX_SPAWN_DUP2, log, 2),
-                ],
-                setsid=True,
-                setsigmask=[],
-            )
-            self._folders[pid] = what.folder
-            return pid
-        finally:
-            os.close(read)
-            os.close(log)
+        pid, self._inputs[what.folder] = spawn(argv, what.environment, secrets, log)
+        self._folders[pid] = what.folder
+        return pid
 
     def tell(self, pid: int, number: int) -> None:
         """Tell the task of a step to end as a signal would; srun kills its step on SIGTERM."""
-        if number == signal.SIGKILL:
+        if number == signal.SIGTERM and self.told_by_slurm:
+            return
+        if pid < 0 and number in (signal.SIGTERM, signal.SIGKILL):
+            self._of_groups[pid].tell(pid, number)
+        elif number == signal.SIGKILL:
             os.kill(pid, signal.SIGTERM)
-        elif number == signal.SIGTERM and not self.told_by_slurm:
+        elif number == signal.SIGTERM:
             self._close(self._folders[pid])
+
+    def ended(self, children: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield the tasks that have ended, with wait statuses; `children` are the processes that have."""
+        groups = set(self._groups.values())
+        for group in groups:
+            yield from group.ended()
+        for pid, status in children:
+            group = next((each for each in groups if each.pid == pid), None)
+            if group is None:
+                yield pid, status
+            else:
+                yield from group.has_ended(status)
+
+    def _grouped(self) -> "dict[str, GroupStep]":
+        """Return the steps of those tasks that share one, by their directories."""
+        alike: dict[Place, list[str]] = {}
+        for folder, place in self._places.items():
+            if folder not in self._contained and not place.shape.gpu:
+                alike.setdefault(place, []).append(folder)
+        found: dict[str, GroupStep] = {}
+        for place, folders in alike.items():
+            if len(folders) >= _MANY:
+                group = GroupStep(step_argv(self._srun, place, len(folders)), place, len(folders), self._run)
+                found |= dict.fromkeys(folders, group)
+        return found
 
     def _command(self, what: Launch) -> Sequence[str]:
         """Return what a step runs, after further options of srun."""
@@ -96,54 +114,19 @@ class Steps:
 
         return [*image.options, *image.command, *image_supervisor_argv(what.options)]
 
+    def last_words(self, task: Folder) -> str:
+        """Return what srun said of why the step of a task ended; empty if nothing."""
+        group = self._groups.get(str(task.path))
+        return last_words(self._run, group.log) if group else last_words(task)
+
     def close(self) -> None:
         """Close what is open of steps that have ended."""
         for folder in list(self._inputs):
             self._close(folder)
+        for group in set(self._groups.values()):
+            group.close()
 
     def _close(self, folder: str) -> None:
         fd = self._inputs.pop(folder, None)
         if fd is not None:
             os.close(fd)
-
-
-def _fill(pipe: int, data: bytes) -> None:
-    """Write data with its length into a pipe that nobody reads yet. Raises OSError if it is too large."""
-    text = b"%d\n" % len(data) + data
-    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, max(len(text), _PIPE))
-    os.write(pipe, text)
-
-
-def last_words(task: Folder) -> str:
-    """Return what srun said of why a step ended, such as the loss of its node; empty if nothing.
-
-    Lines that are not its own are of the program that did not get into the image.
-    """
-    try:
-        with os.fdopen(task.open(LOG), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_SAID))
-            lines = file.read(_MOST_SAID).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    telling = [line for line in lines if any(word in line.lower() for word in _TELLING)]
-    told = telling or [line for line in lines if line.strip() and not line.startswith(_OF_SRUN)]
-    return printable(told[-1].removeprefix("srun: error: ")) if told else ""
-
-
-def step_argv(srun: str, place: Place) -> list[str]:
-    """Return the arguments of ``srun`` for a task, without its command."""
-    shape = place.shape
-    return [
-        srun,
-        *([f"--het-group={place.group}"] if place.group is not None else []),
-        "--nodes=1",
-        "--ntasks=1",
-        f"--nodelist={place.node}",
-        "--exact",
-        f"--cpus-per-task={shape.cpu}",
-        *([f"--mem={shape.memory_mb}M"] if shape.memory_mb else []),
-        f"--gres=gpu:{shape.gpu}" if shape.gpu else "--gres=none",
-        "--input=all",  # which is one; =0 is none in a heterogeneous job of Slurm 24.11
-        "--export=ALL",
-        "--kill-on-bad-exit=0",
-    ]

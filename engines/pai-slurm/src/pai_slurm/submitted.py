@@ -21,6 +21,8 @@ from pai_slurm.shapes import is_array
 ENGINE: Final = "slurm"
 NODES: Final = "nodes.json"
 """The file with the node of each task, its address and component, in the directory of the supervised run."""
+CONTAINERS: Final = ".containers"
+"""The directory with what Slurm is told of containers, in the same."""
 
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"

@@ -1,7 +1,7 @@
 """Tasks as processes of this machine: isolation, storages, variables and devices."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
 from pai_runtime.engines.local.environment import local_environment
@@ -32,9 +32,9 @@ class Processes(Site):
         self._isolation = 0  # the namespaces that isolate tasks; 0 without isolation
 
     @property
-    def helper(self) -> int | None:  # type: ignore[override]
+    def helpers(self) -> Collection[int]:  # type: ignore[override]
         """The fork server."""
-        return self._launcher.pid
+        return () if self._launcher.pid is None else (self._launcher.pid,)
 
     def placement(self, ports: Iterable[int]) -> Placement:
         """Return the placement of all tasks at the address of this machine for itself."""

@@ -1,8 +1,9 @@
 """The place where the tasks of a local run run: what the run asks of it."""
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pai_runtime.engines.local.environment import not_set, secrets_among
 from pai_runtime.engines.local.request import LocalRequest
@@ -17,11 +18,11 @@ from pai_runtime.task.plan import Plan
 class Site(ABC):
     """The place of the tasks of a run of `job` in `folder`: this machine itself, or containers on it.
 
-    It is asked for `placement`, `check` and `settings` in this order. `helper` is a child of this process
-    that is no task, if it has one.
+    It is asked for `placement`, `check` and `settings` in this order. `helpers` are the children of this
+    process that are no tasks.
     """
 
-    helper: int | None = None
+    helpers: Collection[int] = ()
     only: TaskName | None = None
     """The one task of the job that has its place here; None: all of them."""
 
@@ -51,6 +52,15 @@ class Site(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release what is there for the run; no task is left by then."""
+
+    def ended(self) -> Iterator[tuple[int, int]]:
+        """Yield the process id of each task that has ended, with its wait status; and of other children.
+
+        It is asked once a child has ended, or a signal has arrived.
+        """
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                yield found
 
     def cancelled(self, number: int) -> None:  # noqa: B027 - most need not know it
         """Take notice that a signal of this number is to end the run, before the tasks are told to."""

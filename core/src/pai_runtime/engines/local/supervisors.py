@@ -1,6 +1,5 @@
 """The running supervisors of a run's tasks, and the processes that a killed one has left behind."""
 
-import contextlib
 import os
 import select
 import time
@@ -16,7 +15,7 @@ _GONE_WITHIN = 10.0
 
 
 class Supervisors:
-    """The running supervisors by process id; the helper of the `site` is not among them."""
+    """The running supervisors by process id; the helpers of the `site` are not among them."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -42,17 +41,15 @@ class Supervisors:
 
     def _reaped(self) -> list[tuple[LocalTask, int]]:
         ended = []
-        with contextlib.suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = found
-                task = self._running.pop(pid, None)
-                if task is None:
-                    continue
-                task.forget_process()
-                if os.WIFSIGNALED(status):
-                    self._killed[task] = status, time.monotonic() + _GONE_WITHIN
-                else:
-                    ended.append((task, status))
+        for pid, status in self._site.ended():
+            task = self._running.pop(pid, None)
+            if task is None:
+                continue
+            task.forget_process()
+            if os.WIFSIGNALED(status):
+                self._killed[task] = status, time.monotonic() + _GONE_WITHIN
+            else:
+                ended.append((task, status))
         return ended
 
     def _cleared_up(self) -> list[tuple[LocalTask, int]]:
@@ -62,7 +59,7 @@ class Supervisors:
         """
         if not self._killed:
             return []
-        left = kill_children(but={*self._running, self._site.helper or 0})
+        left = kill_children(but={*self._running, *self._site.helpers})
         ended = [
             (task, status)
             for task, (status, until) in self._killed.items()

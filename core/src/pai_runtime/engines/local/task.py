@@ -49,11 +49,11 @@ class TaskSettings:
     of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
     a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
     name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
-    process whose end is that of the task, and returns its process id; it raises OSError. `tell` sends that
-    child a signal. `last_words` returns what ended a task whose supervisor left no record; empty if unknown.
-    With `is_elsewhere`, the child only stands for a supervisor on another machine: the exit
-    code that is recorded there takes precedence over that of the child. `timeout_of` is whose time limit the
-    run's timeout keeps, for people.
+    process whose end is that of the task, and returns its process id; it raises OSError. It may return a
+    number below 0 instead, if `Site.ended` knows the end of that. `tell` sends either a signal. `last_words`
+    returns what ended a task whose supervisor left no record; empty if unknown. With `is_elsewhere`, the
+    child only stands for a supervisor on another machine: the exit code that is recorded there takes
+    precedence over that of the child. `timeout_of` is whose time limit the run's timeout keeps, for people.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
