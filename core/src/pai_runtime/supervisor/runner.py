@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from pai_runtime.supervisor.environment import Environment
 from pai_runtime.supervisor.hooks import hook_program
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 # What not every task needs is imported where it is; `supervisor` has loaded what is needed at the end.
 # ruff: noqa: PLC0415
+
+_LOOK_EVERY = 0.5
+"""Seconds between two checks whether the task has been told to stop."""
 
 
 class TaskRunner:
@@ -157,6 +161,17 @@ class TaskRunner:
         reason = self._task.stop.reason()
         return (reason, self._task.stop.signal) if reason else None
 
+    def is_supervised(self) -> bool:
+        """Return whether a run supervisor runs the steps for the end of the run."""
+        return self._task.options.supervised
+
+    def is_cancelled_within(self, seconds: float) -> bool:
+        """Wait for a signal that ends the task, for at most so long; return whether there has been one."""
+        until = time.monotonic() + seconds
+        while self._task.stop.signal is None and (now := time.monotonic()) < until:
+            self._task.loop.turn(min(until, now + _LOOK_EVERY))
+        return self._task.stop.signal is not None
+
     def limit(self) -> str:
         """Return whose timeout ends the task, for people; empty for its own or the run's."""
         return self._task.stop.limit
@@ -225,7 +240,10 @@ class TaskRunner:
         files = {"PAI_ENV": self._environment.settings_fd}
         if step.hook is not None:
             record = self._record(result) if result else None
-            return hook_program(self._task, step, environment, files, record=record)
+            succeeded = result.outcome == "ok" if result and step.phase == "runEnds" else None
+            return hook_program(
+                self._task.inputs, step, environment, files, record=record, has_succeeded=succeeded
+            )
         if result is not None:
             environment |= self._of_scripts()
         argv = self._environment.shell.step(
