@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_f
 from pai_hang.places import Look, at, lines, odd_ones, places, where
 from pai_hang.processes import TIMED_WAIT, Process
 from pai_hang.stacks import Frame, Stacks, Thread
-from pai_hang.watch import report, say, silent_for
+from pai_hang.watch import Pace, report, say, silent_for
 from pai_hang.within import parsed
 from pai_plugin_kit import conformance
 
@@ -335,3 +336,18 @@ def test_what_a_task_tells_is_bounded() -> None:
     (found,) = parsed("worker/7", [[forged, "y" * 9999, [], [], []]])
     assert max(map(len, (found.process.name, found.process.call, found.stacks.why_not))) < 1000
     assert not found.process.is_stopped
+
+
+def test_the_pause_after_a_look_is_as_long_as_the_share_of_a_processor_demands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("pai_hang.watch.time.sleep", slept.append)
+    pace = Pace(0.005)
+    until = process_time() + 0.1
+    while process_time() < until:
+        pass
+    pace.wait(1)
+    assert slept[0] >= 0.08 / 0.005
+    pace.wait(100)
+    assert slept[1] == 100

@@ -25,8 +25,12 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS, _CLOSE_LOOKS = 10, 8
+_LOOKS, _CLOSE_LOOKS = 5, 8
 """Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
+_SHARE = 0.005
+"""The share of a processor that looks at a task take at most, by default; with a shorter `after`, more."""
+_RAREST = 15.0
+"""Seconds between two looks at what moves, by default."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
 _MOST_LINES, _MOST_PEERS = 400, 3
@@ -39,7 +43,7 @@ _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
-    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
+    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), _RAREST)
     own = next(iter(tree(os.getpid())), None)
     command = own and own.pid
     silence, place = Silence(after), _Place(after + 2 * interval, silent)
@@ -133,7 +137,8 @@ def say(lines: Iterable[str]) -> None:
 
 
 def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
-    """Return the processes that are stuck, and all from `root` on, as they are now."""
+    """Return processes that are stuck, and all from `root` on, as they are now."""
+    pace = Pace(_SHARE * _RAREST / interval)
     first = _look(root)
     if silence.is_idle and not any(look.process.state == "R" for look in first):
         time.sleep(interval)
@@ -142,24 +147,52 @@ def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], li
         found = [look for look in stuck(last, may_wait) if (look.process.pid, where(look)) in before]
         if found or not any(uses_gpu(look.process.pid) for look in last):
             return found, last
-    still = _still(first, root, _LOOKS, silence.after / 100)
-    if still:
-        pause = 0.15 * silence.after / _CLOSE_LOOKS
-        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, pause, closely=True)
-    return [look for look in still if waits_for_others(look)], first
+    for look in _still(first, root, _LOOKS, 0.1 * silence.after / _LOOKS, pace):
+        closer = [each for each in _look(root, [look], closely=True) if waits_for_others(each)]
+        if found := _still(
+            closer, root, _CLOSE_LOOKS, 0.15 * silence.after / _CLOSE_LOOKS, pace, closely=True
+        ):
+            return found, first  # one that is stuck is enough, and each look takes time
+        pace.wait(0)
+    return [], first
 
 
-def _still(looks: list[Look], root: int, more: int, pause: float, *, closely: bool = False) -> list[Look]:
-    """Look several times more; return the processes that have not moved."""
+def _still(
+    looks: list[Look], root: int, more: int, pause: float, pace: "Pace", *, closely: bool = False
+) -> list[Look]:
+    """Look several times more at some processes; return those that have not moved."""
     while looks and more:
-        time.sleep(pause)
-        looks, more = stand_still([looks, _look(root, closely=closely)]), more - 1
+        pace.wait(pause)
+        looks, more = stand_still([looks, _look(root, looks, closely=closely)]), more - 1
     return looks
 
 
-def _look(root: int, *, closely: bool = False) -> list[Look]:
+class Pace:
+    """Pauses so long that what is done between them takes at most a share of a processor."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._used = self._cpu()
+
+    def wait(self, least: float) -> None:
+        """Wait for at least so many seconds, longer if much was done since the last time."""
+        used, before = self._cpu(), self._used
+        self._used = used
+        time.sleep(max(least, (used - before) / self._share))
+
+    @staticmethod
+    def _cpu() -> float:
+        """Return the seconds of processors that this process and its readers have used."""
+        return sum(os.times()[:4])
+
+
+def _look(root: int, at_those: Iterable[Look] | None = None, *, closely: bool = False) -> list[Look]:
+    """Return all processes from `root` on, or those among them at which was looked before."""
     processes = below(tree(os.getppid()), root)
     is_parent = any(process.parent == os.getpid() for process in processes)
+    if at_those is not None:
+        pids = {look.process.pid for look in at_those}
+        processes = [process for process in processes if process.pid in pids]
     read = (stacks.take_here if is_parent else stacks.take)(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
 
