@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_hang.examining import Examiner, Pace
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, lines, odd_ones, places, where
 from pai_hang.processes import TIMED_WAIT, Process
 from pai_hang.stacks import Frame, Stacks, Thread
-from pai_hang.watch import Pace, report, say, silent_for
+from pai_hang.watch import report, say, silent_for
 from pai_hang.within import parsed
 from pai_plugin_kit import conformance
 
@@ -342,8 +343,8 @@ def test_the_pause_after_a_look_is_as_long_as_the_share_of_a_processor_demands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("pai_hang.watch.time.sleep", slept.append)
-    pace = Pace(0.005)
+    monkeypatch.setattr("pai_hang.examining.time.sleep", slept.append)
+    pace = Pace(15)
     until = process_time() + 0.1
     while process_time() < until:
         pass
@@ -351,3 +352,37 @@ def test_the_pause_after_a_look_is_as_long_as_the_share_of_a_processor_demands(
     assert slept[0] >= 0.08 / 0.005
     pace.wait(100)
     assert slept[1] == 100
+
+
+class NoPause(Pace):
+    def wait(self, least: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("native", "moves", "uses_gpu", "hangs"),
+    [
+        (("acquire", "sem_wait"), False, True, True),
+        (("cudaEventSynchronize", "pthread_cond_wait"), False, True, True),
+        (("cudaEventSynchronize", "pthread_cond_wait"), True, True, False),
+        (("acquire", "sem_wait"), True, False, True),
+    ],
+    ids=["a lock", "an event that never comes", "a loop around a GPU", "a lock, without a GPU"],
+)
+def test_who_waits_in_a_futex_and_uses_a_gpu_is_looked_at_closely(
+    *, native: tuple[str, ...], moves: bool, uses_gpu: bool, hangs: bool
+) -> None:
+    """Seen on an H100 with `cudaDeviceScheduleBlockingSync`: a loop of kernels waits as a deadlock does."""
+    looked: list[bool] = []
+
+    def looks(_: Any = None, *, closely: bool = False) -> list[Look]:
+        looked.append(closely)
+        now = look("worker/0", TRAIN, STEP, native=native if closely else ())
+        (thread,) = now.stacks.threads
+        values = str(len(looked)) if closely and moves else ""
+        return [replace(now, stacks=Stacks((replace(thread, values=values),)))]
+
+    examiner = Examiner(looks, NoPause(15), 1200, 15, may_wait=lambda _: False, uses_gpu=lambda _: uses_gpu)
+    found, _ = examiner.found(is_idle=True)
+    assert bool(found) == hangs
+    assert any(looked) == uses_gpu

@@ -11,12 +11,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pai_hang import HANGS, stacks
-from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
+from pai_hang.examining import RAREST, Examiner, Pace
+from pai_hang.judging import Sample, Silence, below, waits_for_others
 from pai_hang.places import Look, at, odd_process, where
-from pai_hang.processes import may_wait, silent_peers, tree, uses_gpu
+from pai_hang.processes import silent_peers, tree
 
 FOREVER = float("inf")
 
@@ -25,12 +27,6 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS, _CLOSE_LOOKS = 5, 8
-"""Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
-_SHARE = 0.005
-"""The share of a processor that looks at a task take at most, by default; with a shorter `after`, more."""
-_RAREST = 15.0
-"""Seconds between two looks at what moves, by default."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
 _MOST_LINES, _MOST_PEERS = 400, 3
@@ -43,7 +39,7 @@ _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
-    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), _RAREST)
+    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), RAREST)
     own = next(iter(tree(os.getpid())), None)
     command = own and own.pid
     silence, place = Silence(after), _Place(after + 2 * interval, silent)
@@ -62,7 +58,8 @@ def main() -> None:
         if is_first:
             silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
-            found, looks = _found(command, silence, interval)
+            examiner = Examiner(partial(_look, command), Pace(interval), after, interval)
+            found, looks = examiner.found(is_idle=silence.is_idle)
             if found:
                 say(report(found, looks, silence.before + silence.seconds))
                 end_at = time.monotonic() + (after * _FOR_OTHERS if waits_for_others(found[0]) else 0)
@@ -134,56 +131,6 @@ def say(lines: Iterable[str]) -> None:
         text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
         sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
-
-
-def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
-    """Return processes that are stuck, and all from `root` on, as they are now."""
-    pace = Pace(_SHARE * _RAREST / interval)
-    first = _look(root)
-    if silence.is_idle and not any(look.process.state == "R" for look in first):
-        time.sleep(interval)
-        before = {(look.process.pid, where(look)) for look in stuck(first, may_wait)}
-        last = _look(root)
-        found = [look for look in stuck(last, may_wait) if (look.process.pid, where(look)) in before]
-        if found or not any(uses_gpu(look.process.pid) for look in last):
-            return found, last
-    for look in _still(first, root, _LOOKS, 0.1 * silence.after / _LOOKS, pace):
-        closer = [each for each in _look(root, [look], closely=True) if waits_for_others(each)]
-        if found := _still(
-            closer, root, _CLOSE_LOOKS, 0.15 * silence.after / _CLOSE_LOOKS, pace, closely=True
-        ):
-            return found, first  # one that is stuck is enough, and each look takes time
-        pace.wait(0)
-    return [], first
-
-
-def _still(
-    looks: list[Look], root: int, more: int, pause: float, pace: "Pace", *, closely: bool = False
-) -> list[Look]:
-    """Look several times more at some processes; return those that have not moved."""
-    while looks and more:
-        pace.wait(pause)
-        looks, more = stand_still([looks, _look(root, looks, closely=closely)]), more - 1
-    return looks
-
-
-class Pace:
-    """Pauses so long that what is done between them takes at most a share of a processor."""
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._used = self._cpu()
-
-    def wait(self, least: float) -> None:
-        """Wait for at least so many seconds, longer if much was done since the last time."""
-        used, before = self._cpu(), self._used
-        self._used = used
-        time.sleep(max(least, (used - before) / self._share))
-
-    @staticmethod
-    def _cpu() -> float:
-        """Return the seconds of processors that this process and its readers have used."""
-        return sum(os.times()[:4])
 
 
 def _look(root: int, at_those: Iterable[Look] | None = None, *, closely: bool = False) -> list[Look]:
