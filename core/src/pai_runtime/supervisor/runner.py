@@ -51,7 +51,7 @@ class TaskRunner:
             from pai_runtime.supervisor.sessions import Sessions
 
             shell = self._environment.shell.path
-            Sessions(task.options.sessions_fd, task.loop, self._for_scripts, shell)
+            Sessions(task.options.sessions_fd, task.loop, self._for_scripts, shell, self._let_ancestors_begin)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own, and return its exit status."""
@@ -251,6 +251,11 @@ class TaskRunner:
         )
         fds = (self._environment.exported_fd, self._environment.settings_fd)
         return Program(argv, environment, self._task.script(step.script or ""), fds)
+
+    def _let_ancestors_begin(self) -> None:
+        """Start what only an ancestor of the command can do, as a program that people run may ask it."""
+        if self._services:
+            self._services.begin_ancestors()
 
     def _catch_up(self) -> None:
         """Do deferred work that neither a step nor the command has to wait for."""

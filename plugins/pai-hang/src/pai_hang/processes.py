@@ -160,6 +160,11 @@ def is_copy(pid: int, of: int) -> bool:
     return _text(f"/proc/{pid}/cmdline") == _text(f"/proc/{of}/cmdline")
 
 
+def is_watch(pid: int) -> bool:
+    """Return whether a process is the watch of a task."""
+    return "pai_hang.watch" in _text(f"/proc/{pid}/cmdline").split("\0")
+
+
 def uses_gpu(pid: int) -> bool:
     """Return whether a process has the device of a GPU open."""
     return any(link.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri/")) for link in _links(pid))

@@ -15,10 +15,12 @@ from functools import partial
 from pathlib import Path
 
 from pai_hang import HANGS, stacks
+from pai_hang.asking import answer_each
 from pai_hang.examining import RAREST, Examiner, Pace
 from pai_hang.judging import Sample, Silence, below, waits_for_others
 from pai_hang.places import Look, at, odd_process, where
 from pai_hang.processes import silent_peers, tree
+from pai_hang.within import told
 
 FOREVER = float("inf")
 
@@ -40,8 +42,8 @@ def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
     supervisor, interval = os.getppid(), min(max(after / 40, 0.25), RAREST)
-    own = next(iter(tree(os.getpid())), None)
-    command = own and own.pid
+    own = _own_command()
+    command = own
     silence, place = Silence(after), _Place(after + 2 * interval, silent)
     found: list[Look] = []
     end_at = FOREVER
@@ -72,9 +74,7 @@ def main() -> None:
             _end(supervisor, command)
     if own:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(
-                own.pid, signal.SIGKILL
-            )  # as it would be if the supervisor, which is gone, were its parent
+            os.killpg(own, signal.SIGKILL)  # as it would be if the supervisor, which is gone, were its parent
 
 
 class _Place:
@@ -142,6 +142,15 @@ def _look(root: int, at_those: Iterable[Look] | None = None, *, closely: bool = 
         processes = [process for process in processes if process.pid in pids]
     read = (stacks.take_here if is_parent else stacks.take)(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
+
+
+def _own_command() -> int | None:
+    """Return the command if it is below this process, which then tells who asks where it is."""
+    own = next(iter(tree(os.getpid())), None)
+    if own is None:
+        return None
+    answer_each(partial(told, os.getppid(), stacks.take_here))
+    return own.pid
 
 
 def _command(supervisor: int) -> int | None:
