@@ -386,3 +386,31 @@ def test_who_waits_in_a_futex_and_uses_a_gpu_is_looked_at_closely(
     found, _ = examiner.found(is_idle=True)
     assert bool(found) == hangs
     assert any(looked) == uses_gpu
+
+
+@pytest.mark.parametrize(
+    ("fields", "later", "hangs"),
+    [
+        ({"state": "T"}, {}, True),
+        ({"state": "D", "call": "read", "file": "/data/shard"}, {}, True),
+        ({"state": "D"}, {"cpu": 1.01}, False),  # such as reads of a mapped file
+        ({"state": "D"}, {"state": "S"}, False),
+        ({"state": "S"}, {}, False),
+    ],
+)
+def test_beside_a_busy_process_one_hangs_that_cannot_run(
+    *, fields: dict[str, Any], later: dict[str, Any], hangs: bool
+) -> None:
+    """As of a program in C, whose other ranks keep processors busy while they wait for it in MPI."""
+    spins = look(pid=8, name="solver", state="R", call="")
+    looked: list[Look] = []
+
+    def looks(at_those: list[Look] | None = None, **_: object) -> list[Look]:
+        now = look(pid=9, name="solver", **{**fields, **(later if looked else {})})
+        looked.append(now)
+        return [now] if at_those else [spins, now]
+
+    examiner = Examiner(looks, NoPause(15), 1200, 15, may_wait=lambda _: False, uses_gpu=lambda _: False)
+    found, everything = examiner.found(is_idle=False)
+    assert [each.process.pid for each in found] == [9] * hangs
+    assert len(everything) == 2

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from pai_hang import processes
-from pai_hang.judging import stand_still, stuck, waits_for_others
+from pai_hang.judging import cannot_run, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, where
 
 RAREST = 15.0
@@ -73,6 +73,8 @@ class Examiner:
                 return waiting, looks
             if not any(self._uses_gpu(look.process.pid) for look in looks):
                 return [], looks
+        elif dead := self._dead(looks):
+            return dead, looks
         for look in self._still(waiting or looks, _LOOKS, _LOOKS_SHARE):
             closer = self._look([look], closely=True)
             if not waiting:
@@ -89,6 +91,24 @@ class Examiner:
         later = self._look()
         found = [look for look in stuck(later, self._may_wait) if (look.process.pid, where(look)) in before]
         return later, found
+
+    def _dead(self, looks: list[Look]) -> list[Look]:
+        """Return processes that cannot run, and have not for a while, whoever else is busy.
+
+        That is all that is known of a program in C whose other ranks keep processors busy while they wait.
+        """
+        before = {look.process.pid: look for look in looks if cannot_run(look)}
+        if not before:
+            return []
+        self._pace.wait(self._interval)
+        later = self._look(list(before.values()))
+        return [
+            look
+            for look in later
+            if cannot_run(look)
+            and look.process.cpu == before[look.process.pid].process.cpu
+            and where(look) == where(before[look.process.pid])
+        ]
 
     def _may_be_of_gpu(self, look: Look) -> bool:
         return look.process.call == "futex" and self._uses_gpu(look.process.pid)
