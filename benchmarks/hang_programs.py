@@ -39,14 +39,52 @@ if rank == 1:  # a filter of each socket drops all packets to it, as a network d
         except OSError:
             pass
 """
-_FUSE = """
-if rank == 1:  # a file system whose server is gone
+_MOUNT = """
+def mount():
     libc, fuse = ctypes.CDLL(None, use_errno=True), os.open("/dev/fuse", os.O_RDWR)
     options = b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fuse
     os.mkdir("dead")
     assert not libc.unshare(0x20000) and not libc.mount(None, b"/", None, 0x44000, None)
     assert not libc.mount(b"dead", b"dead", b"fuse", 0, options), ctypes.get_errno()
+    return fuse
+"""
+_FUSE = """
+if rank == 1:  # a file system whose server is gone
+    mount()
     open("dead/shard").read()
+"""
+_STOPPED_SERVER = """
+import struct
+def attributes(node):
+    mode = 0o40755 if node == 1 else 0o100644
+    return struct.pack("6Q10I", node, 1 << 26, *[0] * 7, mode, 1, 0, 0, 0, 4096, 0)
+def serve(fuse):  # as much of the protocol as a reader of one file needs
+    begun = struct.pack("4I2H2I2H8I", 7, 31, 1 << 17, 0, 12, 9, 1 << 17, 1, 32, *[0] * 9)
+    found = struct.pack("4Q2I", 2, 0, 9, 9, 0, 0) + attributes(2)
+    while True:
+        request = os.read(fuse, 1 << 21)
+        _, kind, number, node = struct.unpack_from("IIQQ", request)
+        answers = {26: begun, 1: found, 3: struct.pack("2Q", 9, 0) + attributes(node), 14: bytes(16)}
+        answer = answers.get(kind, b"")
+        if kind == 15:
+            _, offset, size = struct.unpack_from("QQI", request, 40)
+            if offset >= 1 << 22: time.sleep(100000)
+            answer = bytes(size)
+        if kind not in (2, 42):
+            head = struct.pack("IiQ", 16 + len(answer), 0 if answer else -38, number)
+            os.write(fuse, head + answer)
+class Shards(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, index):
+        if rank == 1:
+            with open("dead/shard", "rb") as shard: shard.seek(index << 20); shard.read(1 << 20)
+        return x
+if rank == 1:
+    fuse = mount()
+    if not os.fork(): os.fork() or serve(fuse); os._exit(0)
+    os.wait(); os.close(fuse)
+for batch in torch.utils.data.DataLoader(Shards(), num_workers=1):
+    dist.all_reduce(x)
 """
 _SPIN = """
 if rank == 1:
@@ -96,7 +134,8 @@ def gloo_kinds(*, is_root: bool) -> dict[str, str]:
     programs["starved loader"] = f"{_JOIN}{_LOADER}"
     if is_root:  # what some kernels allow nobody else
         programs["lost peer"] = f"{_JOIN}{_LOST}{_REST}"
-        programs["file system without its server (FUSE)"] = f"{_JOIN}{_FUSE}{_REST}"
+        programs["file system without its server (FUSE)"] = f"{_JOIN}{_MOUNT}{_FUSE}{_REST}"
+        programs["file server that stops (FUSE)"] = f"{_JOIN}{_MOUNT}{_STOPPED_SERVER}"
     return {name: _python(program, SYSTEM_PYTHON) for name, program in programs.items()}
 
 

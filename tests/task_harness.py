@@ -150,6 +150,8 @@ class Pretend:
         self.ran: list[str] = []
         self.told: list[str | None] = []
         self.knows: dict[str, Analysis] = {}
+        self.supervised = False
+        self.is_cancelled = False
         self._codes = codes
         self._stop_at = stop_at
         self._reason: StopReason = reason
@@ -174,6 +176,13 @@ class Pretend:
 
     def hold(self, result: Result) -> None:
         self.ran.append(f"hold {result.outcome}")
+
+    def is_supervised(self) -> bool:
+        return self.supervised
+
+    def is_cancelled_within(self, seconds: float) -> bool:
+        self.ran.append(f"waits {seconds:g}")
+        return self.is_cancelled
 
     def limit(self) -> str:
         return ""

@@ -30,6 +30,7 @@ _ALL = LaunchOptions(
     python="/usr/bin/python3",
     hook_argv=("python3", "-m", "hooks"),
     certificates="/etc/ssl/cert.pem",
+    supervised=True,
     variables={"FC_TASK_ATTEMPT_INDEX": "1"},
     phases="rest",
     logs="/usr/local/pai/logs/uid",

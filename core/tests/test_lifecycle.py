@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT
 from pai_runtime.task.plan import EVENTS, Plan, PlannedService, Service, Step
 from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
@@ -114,6 +115,36 @@ def test_being_told_to_stop_decides_the_outcome_until_the_command_has_ended(
     runner = Pretend({}, stop_at, reason)
     result, _ = run_lifecycle(_plan(), runner, lambda _: None)
     assert (runner.ran, result.outcome, result.code) == (ran, outcome, code)
+
+
+@pytest.mark.parametrize(
+    ("index", "command", "given", "ran"),
+    [
+        (0, 0, {}, ["runEnds a"]),
+        (1, 0, {}, []),
+        (0, 3, {}, ["runEnds a"]),
+        (1, 3, {}, ["waits 5", "runEnds a"]),
+        (1, 3, {"gang": False}, ["runEnds a"]),
+        (1, 3, {"is_cancelled": True}, ["waits 5"]),
+        (0, 3, {"because_of_peer": True}, []),
+        (0, 3, {"supervised": True}, []),
+    ],
+)
+def test_without_a_run_supervisor_a_task_tells_of_a_run_that_ends_by_it(
+    index: int, command: int, given: dict[str, bool], ran: list[str]
+) -> None:
+    steps = [shell("analysis", 0, "true"), shell("runEnds", 0, "true")]
+    gang = given.get("gang", True)
+    own = plan(Path("/nowhere"), steps=steps)
+    uses = tuple(replace(each, roles=("worker",)) for each in own.uses)
+    own = replace(own, index=index, gang=gang, uses=uses)
+    runner = Pretend({"command": command})
+    runner.knows["a"] = Analysis(
+        code=command, phrase="Known", reason="", because_of_peer=given.get("because_of_peer", False)
+    )
+    runner.supervised, runner.is_cancelled = given.get("supervised", False), given.get("is_cancelled", False)
+    run_lifecycle(own, runner, lambda _: None)
+    assert [each for each in runner.ran if each.startswith(("runEnds", "waits"))] == ran
 
 
 def test_init_steps_run_before_all_start_steps_and_a_failed_one_starts_nothing_else() -> None:

@@ -158,3 +158,16 @@ def test_with_a_lifeline_a_task_that_is_told_again_has_its_exit_callbacks(tmp_pa
     assert any("bye" in line for line in run.runtime_log)
     if again == "signal":
         os.close(write)
+
+
+@pytest.mark.parametrize(("gang", "tells"), [(True, False), (False, True)])
+def test_a_failed_task_that_is_ended_because_of_another_one_does_not_tell_of_the_run(
+    tmp_path: Path, *, gang: bool, tells: bool
+) -> None:
+    steps = [shell("taskExits", 0, "echo > failed"), shell("runEnds", 0, "touch told")]
+    make_fifo(tmp_path, "failed")
+    run = TaskRun(replace(plan(tmp_path, "exit 3", steps), index=1, gang=gang))
+    run.wait_for("failed")
+    if gang:
+        run.send(signal.SIGTERM)
+    assert (run.end(), (tmp_path / "work/told").exists()) == (3, tells)

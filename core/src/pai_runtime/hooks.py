@@ -159,3 +159,19 @@ def pai_task_exits(use: Use, task: Task, record: Mapping[str, Any]) -> None:
     of the steps. It runs for a task that is cancelled or times out too. `record` is as for
     `pai_task_succeeds`.
     """
+
+
+@hookspec
+def pai_run_ends(use: Use, task: Task, record: Mapping[str, Any], has_succeeded: bool) -> None:  # noqa: FBT001 - by name
+    """Tell others that the run has succeeded or failed; it is not called for a cancelled one.
+
+    `task` is the one that failed the run, after its last attempt, or the first of the use's roles if the run
+    has succeeded; `record` is its exit record. Called once, in a process of its own beside the run
+    supervisor, which ends it after a minute; its output and its failure are told where the run is followed.
+    ``task.folder`` need not exist there.
+
+    Where a platform decides about the run itself, as on Kubernetes and OpenPAI, the tasks call it at their
+    own end: the first one if it has succeeded, and each one that failed of its own, at each attempt. Where
+    one failure ends all tasks, those but the first wait 5 seconds, and do not call it if they are ended
+    meanwhile.
+    """

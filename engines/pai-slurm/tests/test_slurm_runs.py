@@ -6,11 +6,13 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.local_server import LocalServer
 from tests.slurm_cluster import NEEDS, SlurmCluster
 from tests.support import PROGRAM, callback, cli, content, job, until, write_job
 
@@ -387,3 +389,27 @@ def _nothing_is_left(here: Path, slurm: SlurmCluster) -> Iterator[None]:
     assert here.exists()
     # Of what ended while the controller was frozen, it asks the nodes again only after some 50 seconds.
     until(lambda: slurm.call("squeue", "--noheader", "--states=PENDING,RUNNING,SUSPENDED") == "")
+
+
+@pytest.mark.parametrize("more", [{}, {"gangAllocation": False}], ids=["one allocation", "an array"])
+def test_a_run_of_which_all_tasks_fail_is_told_once(
+    here: Path, slurm: SlurmCluster, more: dict[str, Any]
+) -> None:
+    received: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(202)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with LocalServer(Hook) as server:
+        use = {"plugin": "notify", "parameters": {"webhook": {"url": "<% $secrets.hook %>"}}}
+        extras = {**more, "com.microsoft.pai.runtimeplugin": [use]}
+        worker = role("exit 7", instances=8)
+        ended = run(here, job(taskRoles={"worker": worker}, extras=extras, secrets={"hook": server.url}))
+        until(lambda: not slurm.call("squeue", "--noheader"))  # the last of an array tells after it decided
+    assert (ended.returncode, [json.loads(each)["exitCode"] for each in received]) == (7, [7])

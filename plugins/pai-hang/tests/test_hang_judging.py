@@ -3,12 +3,14 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_hang.examining import Examiner, Pace
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, lines, odd_ones, places, where
 from pai_hang.processes import TIMED_WAIT, Process
@@ -335,3 +337,80 @@ def test_what_a_task_tells_is_bounded() -> None:
     (found,) = parsed("worker/7", [[forged, "y" * 9999, [], [], []]])
     assert max(map(len, (found.process.name, found.process.call, found.stacks.why_not))) < 1000
     assert not found.process.is_stopped
+
+
+def test_the_pause_after_a_look_is_as_long_as_the_share_of_a_processor_demands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("pai_hang.examining.time.sleep", slept.append)
+    pace = Pace(15)
+    until = process_time() + 0.1
+    while process_time() < until:
+        pass
+    pace.wait(1)
+    assert slept[0] >= 0.08 / 0.005
+    pace.wait(100)
+    assert slept[1] == 100
+
+
+class NoPause(Pace):
+    def wait(self, least: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("native", "moves", "uses_gpu", "hangs"),
+    [
+        (("acquire", "sem_wait"), False, True, True),
+        (("cudaEventSynchronize", "pthread_cond_wait"), False, True, True),
+        (("cudaEventSynchronize", "pthread_cond_wait"), True, True, False),
+        (("acquire", "sem_wait"), True, False, True),
+    ],
+    ids=["a lock", "an event that never comes", "a loop around a GPU", "a lock, without a GPU"],
+)
+def test_who_waits_in_a_futex_and_uses_a_gpu_is_looked_at_closely(
+    *, native: tuple[str, ...], moves: bool, uses_gpu: bool, hangs: bool
+) -> None:
+    """Seen on an H100 with `cudaDeviceScheduleBlockingSync`: a loop of kernels waits as a deadlock does."""
+    looked: list[bool] = []
+
+    def looks(_: Any = None, *, closely: bool = False) -> list[Look]:
+        looked.append(closely)
+        now = look("worker/0", TRAIN, STEP, native=native if closely else ())
+        (thread,) = now.stacks.threads
+        values = str(len(looked)) if closely and moves else ""
+        return [replace(now, stacks=Stacks((replace(thread, values=values),)))]
+
+    examiner = Examiner(looks, NoPause(15), 1200, 15, may_wait=lambda _: False, uses_gpu=lambda _: uses_gpu)
+    found, _ = examiner.found(is_idle=True)
+    assert bool(found) == hangs
+    assert any(looked) == uses_gpu
+
+
+@pytest.mark.parametrize(
+    ("fields", "later", "hangs"),
+    [
+        ({"state": "T"}, {}, True),
+        ({"state": "D", "call": "read", "file": "/data/shard"}, {}, True),
+        ({"state": "D"}, {"cpu": 1.01}, False),  # such as reads of a mapped file
+        ({"state": "D"}, {"state": "S"}, False),
+        ({"state": "S"}, {}, False),
+    ],
+)
+def test_beside_a_busy_process_one_hangs_that_cannot_run(
+    *, fields: dict[str, Any], later: dict[str, Any], hangs: bool
+) -> None:
+    """As of a program in C, whose other ranks keep processors busy while they wait for it in MPI."""
+    spins = look(pid=8, name="solver", state="R", call="")
+    looked: list[Look] = []
+
+    def looks(at_those: list[Look] | None = None, **_: object) -> list[Look]:
+        now = look(pid=9, name="solver", **{**fields, **(later if looked else {})})
+        looked.append(now)
+        return [now] if at_those else [spins, now]
+
+    examiner = Examiner(looks, NoPause(15), 1200, 15, may_wait=lambda _: False, uses_gpu=lambda _: False)
+    found, everything = examiner.found(is_idle=False)
+    assert [each.process.pid for each in found] == [9] * hangs
+    assert len(everything) == 2

@@ -26,13 +26,18 @@ from pai_hang.processes import (
     silent_peers,
     tree,
 )
-from pai_hang.stacks import refusal, take
+from pai_hang.stacks import NOT_PERMITTED, Stacks, refusal, take
+from pai_hang.stacks_command import look_at
+from pai_hang.within import ARGV, parsed
+from pai_runtime.plugin import RunningTask, UserError
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import PlannedService, Service
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.plan import Plan, PlannedService, Service
+from pai_runtime.task.session_socket import ask, connect, listen, read_answer
 from pai_runtime.task.state import read_state
 from tests.lost_peer import drop_packets
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
-from tests.task_harness import plan, run_task
+from tests.task_harness import TaskRun, plan, run_task
 
 pytestmark = [
     pytest.mark.needs("tracing siblings"),
@@ -261,38 +266,72 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
     assert sum("in read of " in line for line in odd) == 2
 
 
-@pytest.mark.needs("strace")
-def test_where_yama_rules_only_an_ancestor_of_a_process_reads_its_stack(tmp_path: Path) -> None:
-    run = ("-I", "-m", "pai_hang.watch", "4", "2", "fail")
-    watch = PlannedService(0, Service("hang", "exit 1", when_silent=2, ancestor=run))
-    stops = f"exec {shlex.quote(sys.executable)} -c 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)'"
-    calls = tmp_path / "calls"
-    trace = [
-        "strace",
-        "-f",
-        "--seccomp-bpf",
-        "-qq",
-        "-o",
-        str(calls),
-        "-e",
-        TRACED,
-        "setpriv",
-        "--no-new-privs",
-    ]
-    task = replace(plan(tmp_path / "task", stops), services=(watch,))
-    ended = run_task(task, module="tests.yama_supervisor", wrap=[*trace, "setpriv", "--no-new-privs"])
+YAMA = "tests.yama_supervisor"
+TRACE = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", TRACED, "-o"]
+NO_RIGHTS = ["setpriv", "--no-new-privs"]
+
+
+def readers_of_stacks(calls: Path) -> set[str]:
+    """Which processes have read in others, by the output of strace; they are all ancestors of these."""
     parents: dict[str, str] = {}
+    of_thread: dict[str, str] = {}
     readers: set[str] = set()
     for line in calls.read_text().splitlines():
         if made := re.match(r"(\d+) +(?:<\.\.\. )?(?:v?fork|clone3?)\b.* = (\d+)$", line):
-            parents[made[2]] = made[1]
+            (of_thread if "CLONE_THREAD" in line else parents)[made[2]] = of_thread.get(made[1], made[1])
         elif read := re.match(r"(\d+) +(?:process_vm_readv\(|ptrace\(PTRACE_\w+, )(\d+)", line):
-            readers.add(read[1])
-            assert read[1] in _ancestors(read[2], parents), line
-    assert len(readers) == 1
+            reader = of_thread.get(read[1], read[1])
+            readers.add(reader)
+            assert reader in _ancestors(read[2], parents), line
+    return readers
+
+
+STOPS = """
+import os, signal
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+"""What stands still, for strace is in the way of who would stop a process to read it."""
+
+
+def watched(folder: Path, program: str, silent: int, *words: str) -> Plan:
+    """A task whose watch is to be the parent of its command."""
+    service = Service("hang", "exit 1", when_silent=silent, ancestor=("-I", "-m", "pai_hang.watch", *words))
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)}"
+    return replace(plan(folder, command), services=(PlannedService(0, service),))
+
+
+@pytest.mark.needs("strace")
+def test_where_yama_rules_only_an_ancestor_of_a_process_reads_its_stack(tmp_path: Path) -> None:
+    task = watched(tmp_path / "task", STOPS, 2, "4", "2", "fail")
+    ended = run_task(task, module=YAMA, wrap=[*TRACE, str(tmp_path / "calls"), *NO_RIGHTS])
+    assert len(readers_of_stacks(tmp_path / "calls")) == 1
     (note,) = ended.record["notes"]
     assert note.startswith("seems to hang: it is stopped by a signal in ")
-    assert note.endswith("(<string>:1)")
+    assert note.endswith("(<string>:3)")
+
+
+@pytest.mark.needs("strace")
+def test_where_yama_rules_the_watch_is_asked_where_a_task_is_though_it_has_not_begun(tmp_path: Path) -> None:
+    task = watched(tmp_path / "task", STOPS, 600, "1200", "600", "report")
+    (tmp_path / "task").mkdir()
+    with Folder.at(tmp_path / "task") as folder:
+        listening = listen(folder)
+        assert listening is not None
+        options = LaunchOptions(sessions_fd=listening)
+        wrap = [*TRACE, str(tmp_path / "calls"), *NO_RIGHTS]
+        running = TaskRun(task, options, module=YAMA, wrap=wrap, fds=(listening,))
+        until(lambda: any(process.is_stopped for process in tree(running.process.pid)))
+        connection, told = connect(folder), tmp_path / "told"
+        with connection, told.open("wb") as file:
+            streams = (0, file.fileno(), file.fileno())
+            ask(connection, ARGV, streams, terminal=False, variables={})
+            assert read_answer(connection.recv(4096)) == (0, None)
+        os.kill(read_state(folder)["pid"], signal.SIGTERM)
+        running.end()
+    (seen,) = [where(look) for look in parsed("", json.loads(told.read_text())) if look.main]
+    assert seen.startswith("stopped by a signal in ")
+    assert seen.endswith("(<string>:3)")
+    assert len(readers_of_stacks(tmp_path / "calls")) == 1
 
 
 def _ancestors(pid: str, parents: Mapping[str, str]) -> Iterator[str]:
@@ -351,3 +390,21 @@ def test_nothing_watches_where_hangs_are_ignored(tmp_path: Path) -> None:
     (watch,) = services()
     assert watch["whenSilent"] == 600
     assert services(hang={"then": "ignore"}) == []
+
+
+def test_a_task_whose_stacks_may_not_be_read_from_here_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(7, 1, "python3", "S", 1.0, 100, "futex", "", "futex_wait")
+    refused = Look("worker/0", process, Stacks(why_not=f"{NOT_PERMITTED}: it belongs to nobody"))
+    monkeypatch.setattr("pai_hang.within.look_below", lambda _: [refused])
+    frame = ["solve", "/job/train.py", 8]
+    document = [
+        [[7, 1, "python3", "S", 1.0, 100, "futex", "", ""], "", [[7, [frame], False, [], ""]], [], []]
+    ]
+    looks, untold = look_at([RunningTask("worker/0", 1, lambda _: document)])
+    assert ([look.stacks.threads[0].frames[0].function for look in looks], untold) == (["solve"], [])
+
+    def dies(_: object) -> None:
+        raise UserError("it cannot be entered")
+
+    looks, untold = look_at([RunningTask("worker/0", 1, dies)])
+    assert (looks, untold) == ([refused], ["worker/0: it cannot be entered"])

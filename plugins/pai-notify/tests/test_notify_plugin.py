@@ -22,7 +22,7 @@ from pai_runtime.plugin import Task
 from tests.certificates import authority, server_certificate
 from tests.local_server import LocalServer
 from tests.smtp_server import SmtpServer
-from tests.support import cli, exit_record, job, runtime_log, write_job
+from tests.support import cli, exit_record, job, write_job
 
 test_it_keeps_the_rules_for_plugins = conformance("notify")
 
@@ -62,11 +62,17 @@ def notify(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(folder: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
-    """Run a job with the plugin to its end; the folder of its first task."""
+    """Run a job with the plugin to its end; the folder of its first task. What is said is in ``said``."""
     secrets = {**SECRETS, **fields.pop("secrets", {})}
-    path = write_job(folder, job(extras=notify(parameters), secrets=secrets, **fields))
-    cli("run", path, "--plain", "--out", folder / "run")
+    extras = {**notify(parameters), **fields.pop("extras", {})}
+    path = write_job(folder, job(extras=extras, secrets=secrets, **fields))
+    (folder / "said").write_text(cli("run", path, "--plain", "--out", folder / "run").stderr)
     return folder / "run/worker/0"
+
+
+def said(output: str, channel: str) -> list[str]:
+    """What the run supervisor says of a message."""
+    return [line for line in output.splitlines() if f"notify: {channel}: " in line]
 
 
 @pytest.mark.parametrize("layout", ["json", "slack", "teams"])
@@ -87,6 +93,34 @@ def test_a_failure_is_told_once_with_its_diagnosis_and_without_secrets(tmp_path:
     if layout == "json":
         assert (body["event"], body["role"], body["index"]) == ("failure", "worker", 0)
         assert body["exitCode"] == exit_record(task)["exitCode"]
+
+
+EACH_FAILS = {"instances": 8, "commands": ["exit 7"]}
+
+
+@pytest.mark.parametrize(
+    ("worker", "more", "ends"),
+    [
+        (EACH_FAILS, {}, [7]),
+        ({"instances": 8, "commands": ["test $PAI_TASK_INDEX != 3 || exit 7", "sleep 100"]}, {}, [7]),
+        (EACH_FAILS, {"jobRetryCount": 1}, [7]),
+        ({**EACH_FAILS, "taskRetryCount": 1}, {"extras": {"gangAllocation": False}}, [7]),
+        ({**EACH_FAILS, "completion": {"minFailedInstances": -1}}, {}, []),
+    ],
+    ids=["all at once", "one of them", "a job that is retried", "tasks that are retried", "no failure"],
+)
+def test_a_run_that_fails_is_told_once_after_its_last_attempt(
+    tmp_path: Path, worker: dict[str, Any], more: dict[str, Any], ends: list[int]
+) -> None:
+    with Webhook() as server:
+        run(
+            tmp_path,
+            {"webhook": {"url": "<% $secrets.hook %>"}},
+            worker=worker,
+            secrets={"hook": server.url},
+            **more,
+        )
+    assert [body["exitCode"] for _, body in server.received] == ends
 
 
 def test_success_and_start_are_told_by_the_first_task_if_the_job_says_so(tmp_path: Path) -> None:
@@ -110,7 +144,7 @@ def test_what_cannot_be_told_is_a_line_in_the_log_and_no_failure(tmp_path: Path,
         )
         assert [path for path, _ in server.received] == ([place] if place else [])
     assert "callbackFailureCount" not in exit_record(task)
-    (line,) = [line for line in runtime_log(task) if line.startswith("webhook: ")]
+    (line,) = said((tmp_path / "said").read_text(), "webhook")
     assert "not told" in line
     assert hook not in line
 
@@ -135,10 +169,9 @@ def test_a_failure_is_mailed_over_an_encrypted_connection(tmp_path: Path, securi
             extras={**notify({"email": {**to, **who}}), "environment": ["SSL_CERT_FILE"]},
         )
         path = write_job(tmp_path, document)
-        cli(
-            "run", path, "--plain", "--out", tmp_path / "run", env={"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
-        )
-    assert "email: told the failure" in runtime_log(tmp_path / "run/worker/0")
+        env = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        ended = cli("run", path, "--plain", "--out", tmp_path / "run", env=env)
+    assert said(ended.stderr, "email")[0].endswith("email: told the failure")
     (received,) = server.messages
     message = email.message_from_bytes(received, policy=email.policy.default)
     assert message["To"] == "b@x.org, c@x.org"
@@ -161,11 +194,10 @@ def test_a_mail_server_that_cannot_be_trusted_or_refuses_us_is_told_nothing(
         who = {"user": "me", "password": "<% $secrets.password %>"}
         extras = {**notify({"email": {**to, **who}}), "environment": ["SSL_CERT_FILE"]}
         path = write_job(tmp_path, job(worker={"commands": ["exit 3"]}, secrets=SECRETS, extras=extras))
-        cli(
-            "run", path, "--plain", "--out", tmp_path / "run", env={"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
-        )
+        env = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        ended = cli("run", path, "--plain", "--out", tmp_path / "run", env=env)
     assert not server.messages
-    (line,) = [each for each in runtime_log(tmp_path / "run/worker/0") if each.startswith("email: ")]
+    (line,) = said(ended.stderr, "email")
     assert ("certificate" if wrong == "certificate" else "535") in line
     assert SECRETS["password"] not in line
 

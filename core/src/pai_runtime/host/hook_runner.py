@@ -76,6 +76,8 @@ def main() -> None:
             from pai_runtime.task.exit_record import parse_exit_record  # noqa: PLC0415 - only at the end
 
             arguments["record"] = parse_exit_record(given["record"])
+        if (has_succeeded := given["hasSucceeded"]) is not None:
+            arguments["has_succeeded"] = has_succeeded
         with stdout_is_stderr():
             refuse(given["refused"])
             register_when_needed(_plugin_codes)  # one plugin may import another

@@ -339,3 +339,5 @@ def _steps(use: UseRecord, hooks: frozenset[str], contribution: Contribution, nu
                 yield step(event, script=shell.script, failure_policy=policy)
         if _LIFECYCLE_HOOKS[event] in hooks:
             yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
+    if "pai_run_ends" in hooks:
+        yield step("runEnds", hook="pai_run_ends", failure_policy="ignore")

@@ -14,8 +14,9 @@ ORDER: tuple[Phase, ...] = (
     "taskSucceeds",
     "taskFails",
     "taskExits",
+    "runEnds",
 )
-"""The phases in the order in which a plan is read: of the last three, one task has two."""
+"""The phases in the order in which a plan is read: of those for success and failure, one task has one."""
 
 _MOST_PEERS = 50
 """Maximum number of variables about other tasks that are listed."""

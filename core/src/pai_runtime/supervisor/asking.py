@@ -34,7 +34,7 @@ def ask(
     answer.write(b"")
     until = time.monotonic() + _SECONDS
     try:
-        program = hook_program(task, step, environment, {"PAI_ANALYSIS": answer.fd}, failure)
+        program = hook_program(task.inputs, step, environment, {"PAI_ANALYSIS": answer.fd}, failure)
         ended = task.processes.run_step(program, lambda: min(until, task.stop.analysis_until()))
         if ended.code == 0:
             found = loads(answer.read(_MOST_BYTES) or b"null")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from pai_runtime.supervisor.task import Task
+    from pai_runtime.supervisor.task import Inputs
     from pai_runtime.task.plan import Step
 
 
@@ -25,32 +25,37 @@ _SETTINGS = "/.config"
 
 
 def hook_program(
-    task: Task,
+    inputs: Inputs,
     step: Step,
     environment: Mapping[str, str],
     files: Mapping[str, int],
     failure: Mapping[str, Any] | None = None,
     record: str | None = None,
+    *,
+    has_succeeded: bool | None = None,
 ) -> Program:
     """Return the program that calls a step's hook; `files` to write to are keyed by their variables.
 
     Its standard input is a JSON object with all that it has to know: nothing is read from the task's folder,
-    which the task can write. `failure` is for the hook that explains failures, and
-    `record`, the exit record so far, for those that run at the end. Raises `CannotStart`.
+    which the task can write. `failure` is for the hook that explains failures,
+    `record`, the exit record so far, for those that run at the end, and `has_succeeded` for those that run at
+    the end of the run. Raises `CannotStart`.
     """
-    if not task.options.hook_argv:
+    options = inputs.options
+    if not options.hook_argv:
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
-    environment = _without_storages(environment, [planned.mount.path for planned in task.plan.mounts])
+    environment = _without_storages(environment, [planned.mount.path for planned in inputs.plan.mounts])
     environment |= {name: f"/proc/self/fd/{fd}" for name, fd in files.items()}
     # Without what puts other code into its process; it sets that again for what it starts.
     own = {name: value for name, value in environment.items() if not is_obeyed(name)}
     own["LC_ALL"] = OWN_VARIABLES["LC_ALL"]
     if not os.path.isfile("/etc/localtime"):  # perhaps a FIFO, at which it would wait
         own["TZ"] = OWN_VARIABLES["TZ"]
-    if task.options.certificates and "SSL_CERT_DIR" not in own:
-        own.setdefault("SSL_CERT_FILE", task.options.certificates)
-    given = {**_given(task, step), "environment": environment, "failure": failure, "record": record}
-    argv = [*task.options.hook_argv, str(step.hook)]
+    if options.certificates and "SSL_CERT_DIR" not in own:
+        own.setdefault("SSL_CERT_FILE", options.certificates)
+    given = {**_given(inputs, step), "environment": environment, "failure": failure, "record": record}
+    given["hasSucceeded"] = has_succeeded
+    argv = [*options.hook_argv, str(step.hook)]
     return Program(argv, own, dumps(given).encode(), tuple(files.values()))
 
 
@@ -74,11 +79,12 @@ def _overlaps(path: str, mounted: Sequence[str]) -> bool:
     return any(f"{path}/".startswith(f"{each}/") or f"{each}/".startswith(f"{path}/") for each in mounted)
 
 
-def _given(task: Task, step: Step) -> dict[str, Any]:
-    plan, use = task.plan, task.plan.uses[step.use]
+def _given(inputs: Inputs, step: Step) -> dict[str, Any]:
+    plan = inputs.plan
+    use = plan.uses[step.use]
     named = placeholders.paths(use.parameters) | set(map(placeholders.platform_path, use.secrets))
     return {
-        "secrets": {path: value for path, value in task.inputs.secrets.items() if path in named},
+        "secrets": {path: value for path, value in inputs.secrets.items() if path in named},
         "use": to_json(use),
         "task": {
             "job": plan.job,

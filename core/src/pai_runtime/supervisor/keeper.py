@@ -43,7 +43,8 @@ class Keeper:
         self.pid = 0
         self._on_end = on_end
         self._tell: int | None = None
-        self._has_begun = False
+        self.has_begun = False
+        """Whether it was told to become its program."""
 
     def spawn(self, command: Program, stdout: int, stderr: int, umask: int | None) -> int:
         """Start the keeper and below it the command, and return the command's process id.
@@ -80,11 +81,11 @@ class Keeper:
     @property
     def is_waiting(self) -> bool:
         """Whether it can be told to become its program."""
-        return self._tell is not None and not self._has_begun
+        return self._tell is not None and not self.has_begun
 
     def begin(self) -> None:
         """Tell it to become its program."""
-        self._has_begun = True
+        self.has_begun = True
         if self._tell is not None:
             try:
                 os.write(self._tell, b"b")
@@ -99,7 +100,7 @@ class Keeper:
 
     def ended(self, status: ExitStatus) -> None:
         """Handle its end; that of the command may be still to come."""
-        was_expected = self._tell is None or not self._has_begun
+        was_expected = self._tell is None or not self.has_begun
         self.forget()
         if not was_expected:
             self._on_end(status)

@@ -9,6 +9,7 @@
 5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
 6. With strict callbacks, ``ok`` becomes ``failed`` if any of these has failed.
+7. ``runEnds``, where no run supervisor is above the task, and it is for this one to tell.
 
 Where the platform knows a list of exit codes only, what no rule explains, or explains by another code, ends
 with `UNEXPLAINED`: a platform takes a code of the user's for one of its own.
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
+_OTHERS_FIRST = 5.0
+"""Seconds for which a failed task waits to be ended because of another one, which then tells of the run."""
 _EXPLAINABLE = ("failed", "setup-failed", "timeout")
 """The outcomes that plugins are asked to explain (`FailedOutcome`)."""
 
@@ -76,6 +79,12 @@ class Runner(Protocol):
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Return why the task has been told to stop, and by which signal; None if it has not been."""
 
+    def is_supervised(self) -> bool:
+        """Return whether a run supervisor runs the steps for the end of the run."""
+
+    def is_cancelled_within(self, seconds: float) -> bool:
+        """Wait for a signal that ends the task, for at most so long; return whether there has been one."""
+
     def limit(self) -> str:
         """Return whose timeout ends the task, for people; empty for its own or the run's."""
 
@@ -111,6 +120,7 @@ def run_task(
     if plan.strict_callbacks and result.outcome == "ok" and failures:
         result = _told(plan, _failed_by(failures[0], result), say)
         runner.decided(result)
+    _end_run(plan, result, runner, say)
     return result, failures
 
 
@@ -260,6 +270,24 @@ def _finish(
                     _say_failed(step, plan.uses[use], ended, say)
                     if step.failure_policy == "fail":
                         yield CallbackFailure(plan.uses[use], event, ended.code, ended.cut_short)
+
+
+def _end_run(plan: Plan, result: Result, runner: Runner, say: Callable[[str], None]) -> None:
+    """Run the steps for the end of the run, where no run supervisor does that once for all tasks.
+
+    A task that failed because of another one, or is ended because of it, leaves that to the other.
+    """
+    steps = plan.run_ends(alone=result.outcome != "ok")
+    if not steps or result.outcome == "cancelled" or runner.is_supervised():
+        return
+    if result.analysis and result.analysis.because_of_peer:
+        return
+    is_first = any(plan.is_first_of(plan.uses[step.use]) for step in steps)
+    if plan.gang and not is_first and runner.is_cancelled_within(_OTHERS_FIRST):
+        return
+    for step in steps:
+        if (ended := runner.step(step, plan.uses[step.use], result)).code:
+            _say_failed(step, plan.uses[step.use], ended, say)
 
 
 def exit_events(outcome: Outcome) -> tuple[Event, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from pai_runtime.supervisor.environment import Environment
 from pai_runtime.supervisor.hooks import hook_program
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 # What not every task needs is imported where it is; `supervisor` has loaded what is needed at the end.
 # ruff: noqa: PLC0415
 
+_LOOK_EVERY = 0.5
+"""Seconds between two checks whether the task has been told to stop."""
+
 
 class TaskRunner:
     """A runner of a task's steps, services and command as processes. Raises `NoShell`."""
@@ -47,7 +51,7 @@ class TaskRunner:
             from pai_runtime.supervisor.sessions import Sessions
 
             shell = self._environment.shell.path
-            Sessions(task.options.sessions_fd, task.loop, self._for_scripts, shell)
+            Sessions(task.options.sessions_fd, task.loop, self._for_scripts, shell, self._let_ancestors_begin)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own, and return its exit status."""
@@ -157,6 +161,17 @@ class TaskRunner:
         reason = self._task.stop.reason()
         return (reason, self._task.stop.signal) if reason else None
 
+    def is_supervised(self) -> bool:
+        """Return whether a run supervisor runs the steps for the end of the run."""
+        return self._task.options.supervised
+
+    def is_cancelled_within(self, seconds: float) -> bool:
+        """Wait for a signal that ends the task, for at most so long; return whether there has been one."""
+        until = time.monotonic() + seconds
+        while self._task.stop.signal is None and (now := time.monotonic()) < until:
+            self._task.loop.turn(min(until, now + _LOOK_EVERY))
+        return self._task.stop.signal is not None
+
     def limit(self) -> str:
         """Return whose timeout ends the task, for people; empty for its own or the run's."""
         return self._task.stop.limit
@@ -225,7 +240,10 @@ class TaskRunner:
         files = {"PAI_ENV": self._environment.settings_fd}
         if step.hook is not None:
             record = self._record(result) if result else None
-            return hook_program(self._task, step, environment, files, record=record)
+            succeeded = result.outcome == "ok" if result and step.phase == "runEnds" else None
+            return hook_program(
+                self._task.inputs, step, environment, files, record=record, has_succeeded=succeeded
+            )
         if result is not None:
             environment |= self._of_scripts()
         argv = self._environment.shell.step(
@@ -233,6 +251,11 @@ class TaskRunner:
         )
         fds = (self._environment.exported_fd, self._environment.settings_fd)
         return Program(argv, environment, self._task.script(step.script or ""), fds)
+
+    def _let_ancestors_begin(self) -> None:
+        """Start what only an ancestor of the command can do, as a program that people run may ask it."""
+        if self._services:
+            self._services.begin_ancestors()
 
     def _catch_up(self) -> None:
         """Do deferred work that neither a step nor the command has to wait for."""

@@ -209,6 +209,13 @@ class Services:
         stream = self._task.logs.runtime_stream(f"service '{service.name}' of {use.short_label}")
         return stream, self._task.loop.pipe(Noted(stream, self._task.note, self._task.seen_at))
 
+    def begin_ancestors(self) -> None:
+        """Let what is an ancestor of the command begin, unless it has."""
+        for name, keeper in self._keepers.items():
+            if keeper.is_waiting:
+                keeper.begin()
+                self._task.journal.add("serviceStarted", service=name)
+
     def command_ended(self) -> None:
         """Start nothing more that waits for silence."""
         self._command_since = None
@@ -219,11 +226,9 @@ class Services:
         logs = self._task.logs
         due = max(self._command_since, logs.stdout.fed, logs.stderr.fed) + service.when_silent
         if time.monotonic() >= due:
+            self.begin_ancestors()
             keeper = self._keepers.get(service.name)
-            if keeper and keeper.is_waiting:
-                keeper.begin()
-                self._task.journal.add("serviceStarted", service=service.name)
-            else:
+            if keeper is None or not keeper.has_begun:
                 self._start(service, use, environment)
         else:
             self._task.loop.at(due, partial(self._start_if_silent, service, use, environment))

@@ -29,14 +29,25 @@ _INT = 4
 
 
 class Sessions:
-    """A server on a listening socket; `environment` returns the variables of the programs that it starts."""
+    """A server on a listening socket; `environment` returns the variables of the programs that it starts.
 
-    def __init__(self, fd: int, loop: Loop, environment: Callable[[], Mapping[str, str]], shell: str) -> None:
+    `before` is called before each start.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        loop: Loop,
+        environment: Callable[[], Mapping[str, str]],
+        shell: str,
+        before: Callable[[], None],
+    ) -> None:
         self._socket = socket(fileno=fd)
         self._socket.setblocking(False)  # noqa: FBT003 - positional only
         self.loop = loop
         self.environment = environment
         self.shell = shell
+        self.before = before
         loop.watch(fd, self._accept)
 
     def _accept(self) -> None:
@@ -91,6 +102,7 @@ class _Session:
         if program is None or not os.path.lexists(program):
             self._end({"exitCode": NOT_FOUND, "message": f"{argv[0]}: there is no such program in the task"})
             return
+        self._sessions.before()
         try:
             self._child = self._sessions.loop.spawn(
                 Program(

@@ -65,6 +65,8 @@ class LaunchOptions:
     """The program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks can run."""
     certificates: str | None = None
     """A file with those of authorities, for hooks, unless the environment names others."""
+    supervised: bool = False
+    """Whether a run supervisor is above the task, which itself calls the hooks for the end of the run."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The platform's variables of this attempt, which take precedence over the plan's."""
     phases: Phases = "all"

@@ -288,6 +288,15 @@ class Plan:
                 by_use.setdefault((step.phase, step.use), []).append(step)
         return by_use.get((phase, use), [])
 
+    def run_ends(self, *, alone: bool) -> list[Step]:
+        """Return the steps by which this task tells of the end of its run, `alone` or as one of all tasks."""
+        steps = self.steps_of("runEnds")
+        return [step for step in steps if alone or self.is_first_of(self.uses[step.use])]
+
+    def is_first_of(self, use: UseRecord) -> bool:
+        """Return whether this is the first task of those that have a use."""
+        return self.index == 0 and use.roles[:1] == (self.role,)
+
     def to_json(self, *, whole: bool = True) -> dict[str, Any]:
         """Return the plan as a JSON document, equal for equal plans; without `shared` if not `whole`."""
         document = {"planVersion": VERSION, **to_json(self)}

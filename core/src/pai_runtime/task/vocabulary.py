@@ -8,7 +8,9 @@ from typing import Literal
 
 FailurePolicy = Literal["fail", "ignore"]
 Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
-Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
+Phase = Literal[
+    "init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits", "runEnds"
+]
 Restart = Literal["never", "on-failure", "always"]
 MountKind = Literal["storage", "nfs"]
 

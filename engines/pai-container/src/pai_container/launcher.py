@@ -101,4 +101,9 @@ def _options(what: Launch) -> str:
     """Return the launch options for the container: with the variables, without what is this machine's."""
     given = LaunchOptions.from_argument(what.options)
     variables = {**what.environment, **given.variables}
-    return LaunchOptions(timeout=given.timeout, variables=variables, served_at=PUBLISHED_AT).to_argument()
+    return LaunchOptions(
+        timeout=given.timeout,
+        supervised=given.supervised,
+        variables=variables,
+        served_at=PUBLISHED_AT,
+    ).to_argument()

@@ -26,8 +26,11 @@ _OWN: Final = 0o600
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str) -> None:
-    """Note the end of an element, and end the others if that decides the job. Raises OSError."""
+def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str) -> bool:
+    """Note the end of an element, and end the others if that decides the job; return whether it does.
+
+    Raises OSError.
+    """
     tasks = job.tasks
     with folder.folder(_ENDED, make=True) as ended:
         ended.write(f"{number}-{code}", "", _OWN)
@@ -35,7 +38,7 @@ def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str)
     codes[tasks[number]] = codes.pop(tasks[number])  # the last: it is what may decide
     decided = decision(job.roles, codes)
     if decided is None or not _note_decision(folder, decided):
-        return
+        return False
     folder.unlink(SECRETS)
     if len(codes) < len(tasks):
         try:
@@ -43,6 +46,7 @@ def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str)
             call("scancel", "--batch", "--signal=INT", array_id)
         except ClusterError as error:
             raise SystemExit(f"pai-runtime: the job is decided, and the others go on: {error}") from None
+    return True
 
 
 def _note_decision(folder: Folder, decided: Decision) -> bool:

@@ -50,8 +50,9 @@ def run_submitted(path: Path, allocation: Allocation) -> int:
         with folder.folder(str(part.relative_to(path)), make=True) as own:
             batch = _Batch(path, part, read_settings(folder), allocation, int(number))
             code = batch.run(own)
-        if batch.new is not None and batch.has_ended():
-            end_element(folder, batch.new.job, int(number), code, os.environ[_ARRAY])
+        new = batch.new if batch.has_ended() else None
+        if new is not None and end_element(folder, new.job, int(number), code, os.environ[_ARRAY]):
+            new.tell_end()
         if not read_job(folder)[0]:
             note_job(folder, os.environ[_ARRAY])  # since whoever has submitted it was killed meanwhile
     return code

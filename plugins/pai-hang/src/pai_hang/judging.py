@@ -128,6 +128,11 @@ def stand_still(looks: Sequence[Sequence[Look]]) -> list[Look]:
     ]
 
 
+def cannot_run(look: Look) -> bool:
+    """Return whether a signal has stopped a process, or it waits for a disk or file system."""
+    return look.process.is_stopped or look.process.state == "D"
+
+
 def waits_for_others(look: Look) -> bool:
     """Return whether a process waits in a collective operation, or for a GPU, on which these often run."""
     if look.device_wait:
@@ -139,7 +144,7 @@ def waits_for_others(look: Look) -> bool:
 
 def _is_stuck(look: Look, idle: Collection[int], may_wait: Callable[[int], bool]) -> bool:
     process = look.process
-    if process.is_stopped or process.state == "D" or waits_for_others(look):
+    if cannot_run(look) or waits_for_others(look):
         return True
     if look.waits_for_children:
         return False

@@ -35,14 +35,14 @@ _NUMBERS = {
         "accept": 43, "recvfrom": 45, "recvmsg": 47, "wait4": 61, "flock": 73, "pause": 34, "futex": 202,
         "epoll_wait": 232, "clock_nanosleep": 230, "waitid": 247, "openat": 257, "pselect6": 270,
         "ppoll": 271, "epoll_pwait": 281, "accept4": 288, "write": 1, "fcntl": 72, "fsync": 74, "open": 2,
-        "rt_sigsuspend": 130, "rt_sigtimedwait": 128, "restart_syscall": 219,
+        "rt_sigsuspend": 130, "rt_sigtimedwait": 128, "restart_syscall": 219, "kill": 62,
     },
     "aarch64": {
         "read": 63, "readv": 65, "pread64": 67, "connect": 203, "accept": 202, "recvfrom": 207,
         "recvmsg": 212, "wait4": 260, "flock": 32, "futex": 98, "clock_nanosleep": 115, "nanosleep": 101,
         "waitid": 95, "openat": 56, "pselect6": 72, "ppoll": 73, "epoll_pwait": 22, "accept4": 242,
         "write": 64, "fcntl": 25, "fsync": 82, "rt_sigsuspend": 133, "rt_sigtimedwait": 137,
-        "restart_syscall": 128,
+        "restart_syscall": 128, "kill": 129,
     },
 }  # fmt: skip
 _NAMES = {number: name for name, number in _NUMBERS.get(platform.machine(), {}).items()}
@@ -158,6 +158,11 @@ def kernel_setting(name: str) -> str:
 def is_copy(pid: int, of: int) -> bool:
     """Return whether a process is one that another has forked, and nothing else yet."""
     return _text(f"/proc/{pid}/cmdline") == _text(f"/proc/{of}/cmdline")
+
+
+def is_watch(pid: int) -> bool:
+    """Return whether a process is the watch of a task."""
+    return "pai_hang.watch" in _text(f"/proc/{pid}/cmdline").split("\0")
 
 
 def uses_gpu(pid: int) -> bool:

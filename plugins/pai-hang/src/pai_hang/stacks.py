@@ -4,6 +4,7 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ _MOST_TEXT = 300
 _STARTS_OF_THREADS = ("_bootstrap", "__bootstrap")
 _STANDS_STILL = "TtD"
 """States of processes that need no stop to be read; to wait for that of one in ``D`` may take for ever."""
+_reading = threading.Lock()
+NOT_PERMITTED = "not permitted to read its stacks"
 _YAMA = {
     "1": "and this process is not an ancestor of it",
     "2": "which requires CAP_SYS_PTRACE",
@@ -103,9 +106,10 @@ def take_here(processes: Sequence[Process], *, closely: bool = False) -> dict[in
     """
     found = {}
     for process in processes:
-        signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
-        answer = _stacks(process, closely=closely)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        with _reading:
+            signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+            answer = _stacks(process, closely=closely)
+            signal.setitimer(signal.ITIMER_REAL, 0)
         found[process.pid] = _parsed(process.pid, json.dumps(answer).encode(), 0, is_late=False)
     return found
 
@@ -192,7 +196,7 @@ def _reason(pid: int, error: str) -> str:
     if "Could not determine python version" in error:
         return "no Python"
     if "Operation not permitted" in error or "ermission denied" in error:
-        return f"not permitted to read its stacks{refusal(pid)}"
+        return f"{NOT_PERMITTED}{refusal(pid)}"
     return cut(error)
 
 

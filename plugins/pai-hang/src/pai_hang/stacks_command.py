@@ -7,6 +7,7 @@ from typing import Any
 
 from pai_hang import places, within
 from pai_hang.places import Look
+from pai_hang.stacks import NOT_PERMITTED
 from pai_runtime.command.arguments import ON_HELP, add_json, add_on
 from pai_runtime.plugin import Output, RunningTask, UserError
 
@@ -44,10 +45,15 @@ def look_at(tasks: Sequence[RunningTask]) -> tuple[list[Look], list[str]]:
     """Return all processes of some tasks with their stacks, and why those of others are not known."""
     here = {task.name: task.supervisor for task in tasks if task.supervisor is not None}
     looks = within.look_below(here)
-    elsewhere = [task for task in tasks if task.supervisor is None]
+    refused = {look.task for look in looks if look.stacks.why_not.startswith(NOT_PERMITTED)}
+    asked = [task for task in tasks if task.supervisor is None or task.name in refused]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = list(pool.map(_asked, elsewhere))
-    looks += [look for answer in answers if not isinstance(answer, str) for look in answer]
+        answers = list(pool.map(_asked, asked))
+    told = {
+        task.name: answer for task, answer in zip(asked, answers, strict=True) if isinstance(answer, list)
+    }
+    looks = [look for look in looks if look.task not in told]
+    looks += [look for answer in told.values() for look in answer]
     return looks, [answer for answer in answers if isinstance(answer, str)]
 
 

@@ -11,12 +11,16 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pai_hang import HANGS, stacks
-from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
+from pai_hang.asking import answer_each
+from pai_hang.examining import RAREST, Examiner, Pace
+from pai_hang.judging import Sample, Silence, below, waits_for_others
 from pai_hang.places import Look, at, odd_process, where
-from pai_hang.processes import may_wait, silent_peers, tree, uses_gpu
+from pai_hang.processes import silent_peers, tree
+from pai_hang.within import told
 
 FOREVER = float("inf")
 
@@ -25,8 +29,6 @@ _FOR_OTHERS = 0.25
 
 So the one that they wait for is the first to fail.
 """
-_LOOKS, _CLOSE_LOOKS = 10, 8
-"""Further looks at a task that keeps processors busy; who loops past one line moves in some of them."""
 _GRACE = 10.0
 """Seconds between the signals that end a command."""
 _MOST_LINES, _MOST_PEERS = 400, 3
@@ -39,9 +41,9 @@ _NOT_OF_COMMANDS = (b"PAI_RUNTIME_PYTHON=", b"PAI_TASK_PHASE=")
 def main() -> None:
     """Watch until this process is ended."""
     after, silent, then, log = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], os.environ["PAI_USER_LOG"]
-    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), 15)
-    own = next(iter(tree(os.getpid())), None)
-    command = own and own.pid
+    supervisor, interval = os.getppid(), min(max(after / 40, 0.25), RAREST)
+    own = _own_command()
+    command = own
     silence, place = Silence(after), _Place(after + 2 * interval, silent)
     found: list[Look] = []
     end_at = FOREVER
@@ -58,7 +60,8 @@ def main() -> None:
         if is_first:
             silence.before = min(silent, silent_for(log))
         if silence.is_long and not found:
-            found, looks = _found(command, silence, interval)
+            examiner = Examiner(partial(_look, command), Pace(interval), after, interval)
+            found, looks = examiner.found(is_idle=silence.is_idle)
             if found:
                 say(report(found, looks, silence.before + silence.seconds))
                 end_at = time.monotonic() + (after * _FOR_OTHERS if waits_for_others(found[0]) else 0)
@@ -71,9 +74,7 @@ def main() -> None:
             _end(supervisor, command)
     if own:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(
-                own.pid, signal.SIGKILL
-            )  # as it would be if the supervisor, which is gone, were its parent
+            os.killpg(own, signal.SIGKILL)  # as it would be if the supervisor, which is gone, were its parent
 
 
 class _Place:
@@ -132,36 +133,24 @@ def say(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _found(root: int, silence: Silence, interval: float) -> tuple[list[Look], list[Look]]:
-    """Return the processes that are stuck, and all from `root` on, as they are now."""
-    first = _look(root)
-    if silence.is_idle and not any(look.process.state == "R" for look in first):
-        time.sleep(interval)
-        before = {(look.process.pid, where(look)) for look in stuck(first, may_wait)}
-        last = _look(root)
-        found = [look for look in stuck(last, may_wait) if (look.process.pid, where(look)) in before]
-        if found or not any(uses_gpu(look.process.pid) for look in last):
-            return found, last
-    still = _still(first, root, _LOOKS, silence.after / 100)
-    if still:
-        pause = 0.15 * silence.after / _CLOSE_LOOKS
-        still = _still(_look(root, closely=True), root, _CLOSE_LOOKS, pause, closely=True)
-    return [look for look in still if waits_for_others(look)], first
-
-
-def _still(looks: list[Look], root: int, more: int, pause: float, *, closely: bool = False) -> list[Look]:
-    """Look several times more; return the processes that have not moved."""
-    while looks and more:
-        time.sleep(pause)
-        looks, more = stand_still([looks, _look(root, closely=closely)]), more - 1
-    return looks
-
-
-def _look(root: int, *, closely: bool = False) -> list[Look]:
+def _look(root: int, at_those: Iterable[Look] | None = None, *, closely: bool = False) -> list[Look]:
+    """Return all processes from `root` on, or those among them at which was looked before."""
     processes = below(tree(os.getppid()), root)
     is_parent = any(process.parent == os.getpid() for process in processes)
+    if at_those is not None:
+        pids = {look.process.pid for look in at_those}
+        processes = [process for process in processes if process.pid in pids]
     read = (stacks.take_here if is_parent else stacks.take)(processes, closely=closely)
     return [Look("", process, read[process.pid]) for process in processes]
+
+
+def _own_command() -> int | None:
+    """Return the command if it is below this process, which then tells who asks where it is."""
+    own = next(iter(tree(os.getpid())), None)
+    if own is None:
+        return None
+    answer_each(partial(told, os.getppid(), stacks.take_here))
+    return own.pid
 
 
 def _command(supervisor: int) -> int | None:

@@ -8,11 +8,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
 from pai_hang import stacks
+from pai_hang.asking import ask
 from pai_hang.places import Look
 from pai_hang.processes import Process, addresses, is_copy, is_service, silent_peers, tree
 from pai_hang.stacks import Stacks
@@ -26,11 +27,19 @@ _MOST_SECONDS = 100
 def main() -> None:
     """Print the processes below the supervisor."""
     signal.alarm(_MOST_SECONDS)  # nobody waits for longer
-    looks = look_below({"": os.getppid()})
-    json.dump([_document(look) for look in looks], sys.stdout)
+    supervisor = os.getppid()
+    sys.stdout.write(ask(supervisor) or told(supervisor, stacks.take))
 
 
-def look_below(supervisors: Mapping[str, int]) -> list[Look]:
+def told(supervisor: int, take: Callable[[Sequence[Process]], Mapping[int, Stacks]]) -> str:
+    """Return what is printed of the processes below a supervisor, whose stacks `take` reads."""
+    return json.dumps([_document(look) for look in look_below({"": supervisor}, take)])
+
+
+def look_below(
+    supervisors: Mapping[str, int],
+    take: Callable[[Sequence[Process]], Mapping[int, Stacks]] = stacks.take,
+) -> list[Look]:
     """Return all processes below the supervisors of tasks but their services', with their stacks."""
     found = [
         (task, process)
@@ -38,7 +47,7 @@ def look_below(supervisors: Mapping[str, int]) -> list[Look]:
         for process in tree(supervisor)
         if not is_copy(process.pid, supervisor) and not is_service(process.pid)
     ]
-    read = stacks.take([process for _, process in found])
+    read = take([process for _, process in found])
     return [
         Look(task, process, read[process.pid], addresses(process.pid), silent_peers(process.pid))
         for task, process in found

@@ -1,7 +1,7 @@
-"""The plugin ``notify``: tells by a webhook or e-mail why a task failed; if asked to, success and start too.
+"""The plugin ``notify``: tells by a webhook or e-mail why a run failed; if asked to, success and start too.
 
-A message never holds a task up: it is given up after `_SECONDS`, and a failure to send it is a line in
-``runtime.log``, never one of the task.
+A message never holds anything up: it is given up after `_SECONDS`, and a failure to send it is a line, never
+a failure of the run.
 """
 
 from __future__ import annotations
@@ -51,17 +51,9 @@ def pai_task_starts(use: Use, task: Task) -> None:
 
 
 @hookimpl
-def pai_task_succeeds(use: Use, task: Task, record: Mapping[str, Any]) -> None:
-    """Tell that the first task has succeeded."""
-    if _is_first(use, task):
-        _tell("success", use, task, record)
-
-
-@hookimpl
-def pai_task_fails(use: Use, task: Task, record: Mapping[str, Any]) -> None:
-    """Tell why the task failed, unless it only did because another one had, which tells it itself."""
-    if not record.get("becauseOfPeer"):
-        _tell("failure", use, task, record)
+def pai_run_ends(use: Use, task: Task, record: Mapping[str, Any], has_succeeded: bool) -> None:  # noqa: FBT001 - as specified
+    """Tell that the run has succeeded, or why the task failed that ended it."""
+    _tell("success" if has_succeeded else "failure", use, task, record)
 
 
 def _is_first(use: Use, task: Task) -> bool:

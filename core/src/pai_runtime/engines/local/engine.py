@@ -179,8 +179,17 @@ class LocalRun:
         with contextlib.suppress(OSError):
             self._folder.remove_if_empty(LAYERS)
         self._ended_at = time.time()
+        if self._site.only is None:  # else that of one task of many
+            self.tell_end()
         self._events.ended(self._as_run(), self._cancelled_by)
         self._record.changed()
+
+    def tell_end(self) -> None:
+        """Call the hooks for the end of the run, of the task that failed it, or of all if none did."""
+        outcome, failed = self._outcome(), self._decision and self._decision.failed_task
+        tasks = [self._tasks[failed]] if failed else list(self._tasks.values())
+        for task in tasks if outcome != "cancelled" else ():
+            task.end_run(self._say, has_succeeded=outcome == "succeeded", alone=len(tasks) == 1)
 
     def close(self) -> None:
         """Release what the running needed."""

@@ -185,6 +185,11 @@ class NewLocalRun(NewRun):
         note_folder(self._folder.path)
         return _OwnRun(self._run, self._folder)
 
+    def tell_end(self) -> None:
+        """Call the hooks for the end of the run, where its one task has decided a job of many."""
+        if self._run is not None:
+            self._run.tell_end()
+
     def discard(self) -> None:
         """Remove what was created, if it is empty."""
         if self._run is not None:

@@ -227,6 +227,17 @@ class LocalTask:
         except OSError:
             return {}
 
+    def end_run(self, say: Callable[[str], None], *, has_succeeded: bool, alone: bool) -> None:
+        """Call the hooks by which this task tells of the end of its run, `alone` or as one of all tasks."""
+        if steps := self._plan.run_ends(alone=alone):
+            from pai_runtime.engines.local.run_ends import call_hooks  # noqa: PLC0415 - few jobs have such
+
+            environment = {**self._options.environment, **self._variables()}
+            failed = Result("failed", self.code or 0, "init", message="the task could not be started")
+            text = noted(found, "") if (found := self.record()) else exit_record(failed)
+            secrets = self._options.secrets
+            call_hooks(self._plan, steps, text, environment, secrets, say, has_succeeded=has_succeeded)
+
     @property
     def label(self) -> str:
         """The task's name, such as ``worker/0``, which is also the path of its folder in the run's."""
@@ -246,7 +257,6 @@ class LocalTask:
             storage = self._options.storage[self.name]
             code = str(self._run.path / COPY) if self._options.has_code else ""
             isolated = Isolated(self._options.namespaces, run, layers, storage, code)
-        invented = attempt_variables(self._framework, *self.name, self.attempt)
         return Launch(
             folder=str(self._run.path / self.label),
             environment=self._options.environment,
@@ -255,11 +265,15 @@ class LocalTask:
                 timeout_of=self._options.timeout_of,
                 prefix=prefix,
                 python=sys.executable,
-                variables=invented,
+                supervised=True,
+                variables=self._variables(),
             ).to_argument(),
             silent=self._options.shown_elsewhere,
             isolated=isolated,
         )
+
+    def _variables(self) -> Mapping[str, str]:
+        return attempt_variables(self._framework, *self.name, self.attempt)
 
     def _code_from_elsewhere(self, code: int) -> int:
         if not self._options.is_elsewhere:
