@@ -35,9 +35,11 @@ _OF_LAUNCHERS = tuple(
         (b"[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
         (b"+ Exception Group Traceback", rb" +[|+] "),
         (b"\n#", rb"#\d+ \d+\.\d+ ?"),
+        (b"\nE   ", rb"E {3,5}(?=\S| {2}File )"),
+        (b"%|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 )
-"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with its text."""
+"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit, pytest, and a progress bar; each with its text."""
 
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
@@ -45,12 +47,13 @@ _OF_LOGGERS = tuple(
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
+        _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
     )
 )  # fmt: skip
-"""Prefixes of log collectors, and of loggers that report an error: logging, loguru, vLLM."""
+"""Prefixes of log collectors and of TPU pods, and of loggers that report an error: logging, loguru, vLLM."""
 
 _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n(\d{1,5}: ?)")),
