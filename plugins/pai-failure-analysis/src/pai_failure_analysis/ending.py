@@ -110,13 +110,12 @@ _EXCEPTION_LINE = re.compile(rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: [^\n]
 
 def ends_by_own_exception(log: bytes) -> bool:
     """Return whether a plain log without a whole traceback ends with an exception of the program itself."""
-    return any(
-        not _PASSED_ON.search(found[0]) for found in _EXCEPTION_LINE.finditer(log, last_words(log))
-    )
+    return any(not _PASSED_ON.search(found[0]) for found in _EXCEPTION_LINE.finditer(log, last_words(log)))
 
 
 _OF_RANK = re.compile(
-    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+,\d+\]<std(?:out|err)>|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
+    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+(?:,\d+)?\]<std(?:out|err)>"
+    rb"|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
 )
 """What launchers put before a line to say whose it is: torchrun, Open MPI, Ray, srun."""
 
