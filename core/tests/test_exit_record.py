@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,7 +96,11 @@ def test_every_key_of_its_schema_is_one_that_a_record_has() -> None:
     result = Result("failed", RUNTIME_ERROR, "command", message="m", failed=use("a"), analysis=analysis)
     failures = (CallbackFailure(use("b"), "taskExits", 1),)
     record = yaml.safe_load(exit_record(result, failures, usage=USAGE, preemption=SAVED, notes=["n"], at="p"))
-    assert record.keys() == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+    guessed = yaml.safe_load(exit_record(Result("failed", 1, "command"), (), ("cannot read grid", "")))
+    assert (
+        record.keys() | {*guessed}
+        == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+    )
 
 
 def test_of_a_record_that_is_too_long_the_logs_go_first_and_what_a_rule_found_stays() -> None:
@@ -169,6 +174,23 @@ def test_the_record_of_a_failed_task_ends_with_what_was_logged_last(tmp_path: Pa
     assert run.record["message"] == "the command ended with exit code 1"
     assert run.record["errorLogs"]["user"].splitlines()[-1] == "RuntimeError: out of luck"
     assert "USER COMMAND END" in run.record["errorLogs"]["platform"]
+
+
+@pytest.mark.parametrize(
+    ("result", "log", "guess"),
+    [
+        (Result("failed", 1, "command"), "step 1\ncannot read grid\nstopped\n", "cannot read grid"),
+        (Result("failed", 1, "command"), "step 1\n", None),
+        (Result("cancelled", 143, "command"), "cannot read grid\n", None),
+        (Result("failed", 1, "taskSucceeds"), "cannot read grid\n", None),
+        (Result("failed", 1, "command"), "cannot read " + "x" * 5000, "cannot read "),
+    ],
+)
+def test_of_a_failure_that_nothing_explains_the_record_has_a_guess(
+    result: Result, log: str, guess: str | None
+) -> None:
+    found = yaml.safe_load(exit_record(result, (), (log, ""))).get("guess")
+    assert found == guess or (guess and found.startswith(guess) and len(found) <= 300)
 
 
 def test_the_record_of_a_good_task_holds_no_logs(tmp_path: Path) -> None:

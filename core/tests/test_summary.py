@@ -257,6 +257,18 @@ def test_of_a_failure_that_nothing_explains_it_shows_what_the_command_wrote_last
     assert shown == ([] if phrase else [f"  | line {number}" for number in range(3, 8)])
 
 
+def test_of_a_failure_that_nothing_explains_the_most_likely_line_is_marked_as_a_guess(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    steps = b"".join(b"step %d\n" % number for number in range(6))
+    played.output("worker/0", b"cannot reach the licence server\n" + steps)
+    _record(played, "worker/0", exitCode=3, phrase="")
+    played.set("worker/0", "failed", exitCode=3)
+    played.end("failed", "worker/0")
+    shown = [line for line in said(played) if line.startswith(("  | ", "  ?"))]
+    assert shown[:3] == ["  ? cannot reach the licence server", "  | …", "  | step 1"]
+    assert shown[-1].startswith("  ?: a guess ")
+
+
 def test_it_says_what_was_restarted(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=3)
     played.retry_job(1)

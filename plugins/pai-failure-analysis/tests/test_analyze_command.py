@@ -151,8 +151,21 @@ def test_as_json_the_same_is_data(tmp_path: Path, spec: str, analyze: Any) -> No
 
 def test_where_no_rule_fits_that_is_said_and_the_exit_status_is_1(tmp_path: Path, analyze: Any) -> None:
     (tmp_path / "log").write_text("epoch 1: all is well\n")
-    assert analyze("log", "--exit-code", "3") == (1, "No rule matches exit code 3 and these logs.\n", "")
+    status, said, _ = analyze("log", "--exit-code", "3")
+    assert (status, said.splitlines()[0]) == (1, "No rule matches exit code 3 and these logs.")
     assert analyze("log", "--exit-code", "3", "--json") == (1, "null\n", "")
+
+
+def test_where_no_rule_fits_the_end_of_the_log_is_shown_with_a_guess(tmp_path: Path, analyze: Any) -> None:
+    steps = "".join(f"step {number}\n" for number in range(20))
+    (tmp_path / "log").write_text(f"{steps}cannot reach the licence server\n{steps}")
+    _, said, _ = analyze("log")
+    shown = [line for line in said.splitlines() if " | " in line]
+    assert shown[0] == "?     21 | cannot reach the licence server"
+    assert shown[1:] == [f"      {number + 22} | step {number}" for number in range(10, 20)]
+    (tmp_path / "log").write_text(steps)
+    _, said, _ = analyze("log")
+    assert "?" not in said
 
 
 @pytest.mark.parametrize(

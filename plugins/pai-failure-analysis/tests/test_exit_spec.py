@@ -103,6 +103,14 @@ def test_what_a_tool_prints_is_explained_by_the_right_rule() -> None:
     } == {}
 
 
+def test_the_usual_words_for_a_failure_are_explained_by_the_right_rule() -> None:
+    wordings = yaml.safe_load((Path(__file__).parent / "wordings.yaml").read_bytes())
+    logs = [(phrase, log.encode()) for phrase, each in wordings.items() for log in each]
+    found = [_phrase(Evidence(exit_code=1, user_log=log, platform_log=log)) for _, log in logs]
+    assert len(logs) >= 500
+    assert [(*log, other) for log, other in zip(logs, found, strict=True) if other != log[0]] == []
+
+
 def test_output_that_tells_no_reason_is_not_explained() -> None:
     programs = yaml.safe_load((FAILURES / "healthy.yaml").read_bytes())
     assert len(programs) >= 40

@@ -24,6 +24,7 @@ PROGRESS = "".join(f"Epoch {number}/30 - 12s - loss: 0.{number}1\n" for number i
 STEPS = "".join(f"epoch {number} loss 0.{number} lr 0.001\n" for number in range(30))
 TRACEBACK = 'Traceback (most recent call last):\n  File "data.py", line 88, in load\n    return read(path)\n'
 
+CAUSED = "The above exception was the direct cause of the following exception:"
 DURING = "During handling of the above exception, another exception occurred:"
 GROUP = """\
   + Exception Group Traceback (most recent call last):
@@ -49,6 +50,7 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "PyTorch": lambda line, _: f"[rank0]: {line}",
     "Ray": lambda line, _: f"(train pid=1234, ip=10.0.0.1) {line}",
     "Open MPI": lambda line, _: f"[1,0]<stderr>:{line}",
+    "Horovod": lambda line, n: f"Wed Apr  8 12:05:{n % 60:02} 2020[0]<stderr>:{line}",
     "logging": lambda line, _: f"ERROR:root:{line}",
     "logging with asctime": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - ERROR - {line}",
     "logging with a name": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - train - ERROR - {line}",
@@ -59,6 +61,8 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "docker build": lambda line, n: f"{n}.{n % 100:02} {line}",
     "numbers": lambda line, n: f"[{n}] {line}",
     "dmesg": lambda line, n: f"[{n:5}.123456] {line}",
+    "pytest": lambda line, _: f"E   {line}",
+    "TPU pod": lambda line, n: f"2026-03-01 10:00:{n % 60:02} 10.164.0.60 [2] {line}",
     "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
     "a terminal": lambda line, _: f"{line}\r",
     "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
@@ -224,6 +228,39 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
     lines += [f"[rank0]: {line}" for line in f"{TRACEBACK}{oom}".splitlines()]
     lines += [f"[rank1]: {TRACEBACK.splitlines()[0]}", ""]
     assert _phrase("\n".join(lines)) == "CudaOutOfMemory"
+
+
+@pytest.mark.parametrize(
+    ("log", "phrase"),
+    [
+        (
+            'a() File "x.py", line 8, in a return b() File "y.py", line 9, in b KeyError: "lr"',
+            "PythonKeyError",
+        ),
+        (
+            (
+                "Traceback (most recent call last):\n File 'x.py', line 8, in a\nKeyError: 'lr'\n"
+                "Epoch 0:   0%|          | 0/134 [00:01<?, ?it/s]"
+            ),
+            "PythonKeyError",
+        ),
+        (" 10%|#         | 1/10 [00:01<00:09,  1.21s/it]KeyError: 'lr'", "PythonKeyError"),
+        (
+            f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}lib.DatasetGenerationError: no",
+            "PythonKeyError",
+        ),
+        (f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}TypeError: no", "PythonTypeError"),
+    ],
+    ids=["joined", "before a bar", "behind a bar", "wrapped", "not only wrapped"],
+)
+def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phrase: str) -> None:
+    assert _phrase(f"{STEPS}{log}") == phrase
+
+
+def test_without_a_traceback_an_exception_of_its_own_comes_before_what_peers_say() -> None:
+    peers = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:10895\n"
+    assert _phrase(f"RuntimeError: batches differ\n{peers}") == "PythonRuntimeError"
+    assert _phrase(peers) == "PeerGoneGloo"
 
 
 def test_an_exception_that_python_ignored_does_not_hide_the_one_that_ended_the_program() -> None:

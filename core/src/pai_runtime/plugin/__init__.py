@@ -33,6 +33,7 @@ from pai_runtime.plugin.output import FailedTask, Output, RunningTask, TaskLog
 from pai_runtime.plugin.peers import task_variables
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.likely_line import likely_line
 from pai_runtime.task.names import framework_name, with_user_and_job
 from pai_runtime.task.placeholders import has_secret
 from pai_runtime.task.plan import EVENTS, Mount, Service
@@ -73,6 +74,7 @@ __all__ = [
     "framework_name",
     "has_secret",
     "hookimpl",
+    "likely_line",
     "port_is_taken",
     "read_logs",
     "read_yaml",

@@ -12,6 +12,7 @@ import time
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import RECORD, RECORD_BYTES
+from pai_runtime.task.likely_line import SEARCHED_LINES, likely_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _GPU_BYTES = 200
 _NOTES_BYTES = 500
 _AT_BYTES = 200
 _NAME_BYTES = 120
+_GUESS_BYTES = 300
 _LEAST_FOR_LOGS = 60
 
 _MOST_READ = 16 * RECORD_BYTES
@@ -90,6 +92,8 @@ def exit_record(  # noqa: PLR0913 - by their names
         record["callbackFailureCount"] = len(failures) + lost
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
+    else:
+        record |= _guess(result, tails[0])
     record |= _noted(notes, at)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
@@ -102,6 +106,14 @@ def exit_record(  # noqa: PLR0913 - by their names
     if result.outcome != "ok":
         record["errorLogs"] = _fit(record, tails)
     return _to_yaml(record).decode()
+
+
+def _guess(result: Result, log: str) -> dict[str, str]:
+    if result.outcome != "failed" or result.phase != "command":
+        return {}
+    lines = log.splitlines()[-SEARCHED_LINES:]
+    likely = likely_line(lines)
+    return {} if likely is None else {"guess": _first(lines[likely].strip(), _GUESS_BYTES)}
 
 
 def _noted(notes: Sequence[str], at: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary, searched_for_notes
+from pai_runtime.task.likely_line import GUESSED, SEARCHED_LINES, likely_line
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line, some
@@ -101,7 +102,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
         yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])
     elif not failure.phrase:
-        yield from (f"  | {line}" for line in tail(reader, task, "user", _LAST_LINES))
+        yield from _end_with_guess(tail(reader, task, "user", SEARCHED_LINES))
     yield f"  its log: {command_for(reader, 'logs', task.name, *['--runtime'] * failure.beside_command)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"
@@ -112,6 +113,19 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         if others:
             named = [f"{each.task.name}{_code(each.task, ' (', ')')}" for each in others]
             yield f"  {what}: {some(named)}"
+
+
+def _end_with_guess(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the last of the lines of a log, with the one marked that may say why the command failed."""
+    likely, end = likely_line(lines), max(0, len(lines) - _LAST_LINES)
+    if likely is not None and likely < end:
+        yield f"  ? {lines[likely]}"
+        yield "  | …"
+    yield from (
+        f"  {'?' if number == likely else '|'} {line}" for number, line in enumerate(lines) if number >= end
+    )
+    if likely is not None:
+        yield f"  {GUESSED}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.explanation import by_match
+from pai_failure_analysis.explanation import by_match, unexplained
 from pai_failure_analysis.matching import first_match
 from pai_failure_analysis.notes import notes
 from pai_failure_analysis.others_words import in_words_of_origin
@@ -90,7 +90,9 @@ def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Outpu
         output.write_lines(found.lines(output))
     else:
         output.write_lines(
-            [f"No rule matches exit code {code} and these logs."] if code else ["It has not failed."]
+            [f"No rule matches exit code {code} and these logs.", *unexplained(logs, output)]
+            if code
+            else ["It has not failed."]
         )
     for note in noted:
         name, line = logs.position(note.start)
@@ -108,18 +110,22 @@ def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output
         raise UserError(f"--exit-code and --signal are for logs; '{run}' is no log")
     document, explained = [], []
     for number, task in enumerate(_failed_tasks(run, tasks, args.on, output)):
-        found = explain(task, rules)
+        found, logs = explain(task, rules)
         explained.append(found is not None)
         if args.json:
             document.append({"task": task.name, "explanation": found and found.document(output)})
             continue
-        said = found.lines(output) if found else ["No rule matches its exit code and its logs."]
+        said = found.lines(output) if found else _without_rule(logs, output)
         output.write_lines([*[""] * (number > 0), f"{task.name}: {_end(task.exit_record)}", *said])
     if args.json:
         output.write_json(document)
     elif not explained:
         output.write_lines([f"{' '.join(args.what)} has not failed."])
     return 0 if explained and all(explained) else NOT_FOUND
+
+
+def _without_rule(logs: Logs, output: Output) -> list[str]:
+    return ["No rule matches its exit code and its logs.", *unexplained(logs, output)]
 
 
 def _failed_tasks(run: str, tasks: Sequence[str], on: str | None, output: Output) -> Sequence[FailedTask]:

@@ -39,12 +39,44 @@ _IGNORED = re.compile(
 """An exception that Python has told and forgotten, as it came from a finalizer."""
 
 
+def _exception_of_joined_lines(line: bytes) -> bytes:
+    if line.count(_FRAME) < 2 or not (raised := [*_RAISED.finditer(line, line.rindex(_FRAME))]):  # noqa: PLR2004
+        return line
+    return line[raised[-1].end() :]
+
+
+_CAUSED = b"The above exception was the direct cause of the following exception:"
+
+_WRAPPED = re.compile(
+    rb"^" + re.escape(_CAUSED) + rb"[ ]*\n\s*" + re.escape(TRACEBACK) + rb"\n(?:[ \t][^\n]*\n|\n)*"
+    rb"(?:\w+\.)*(?:DatasetGenerationError|InstantiationException|RayTaskError|TorchRuntimeError"
+    rb"|ProcessRaisedException|TuneError|MlflowException)\b[^\n]*",
+    re.MULTILINE,
+)
+"""A traceback whose exception only says in which library another one was raised."""
+
+
+def without_wrappers(log: bytes) -> bytes:
+    """Return a plain log with empty lines in the place of exceptions that libraries put around the cause."""
+    if _CAUSED not in log:
+        return log
+    return _WRAPPED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
+
+
 _INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
 """An exception as the last line of a log that somebody has indented."""
 
 
+_FRAME = b'", line '
+_RAISED = re.compile(rb"[ \t](?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception)\b)")
+
+
 def flush(log: bytes) -> bytes:
-    """Return a log whose last line begins with the exception that it is, if it is one."""
+    """Return a log in which an exception begins a line although somebody has joined or indented its lines."""
+    begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    if _FRAME in log[begin:]:
+        lines = log[begin:].split(b"\n")
+        log = log[:begin] + b"\n".join(map(_exception_of_joined_lines, lines))
     at = log.rstrip().rfind(b"\n")
     found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
     return log[: at + 1] + log[found.end() :] if found else log
@@ -72,8 +104,18 @@ def end_of_program(log: bytes, exit_code: int | None) -> int:
     return 0
 
 
+_EXCEPTION_LINE = re.compile(rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: [^\n]*)?$", re.MULTILINE)
+"""The line with an exception, whether or not its traceback is there."""
+
+
+def ends_by_own_exception(log: bytes) -> bool:
+    """Return whether a plain log without a whole traceback ends with an exception of the program itself."""
+    return any(not _PASSED_ON.search(found[0]) for found in _EXCEPTION_LINE.finditer(log, last_words(log)))
+
+
 _OF_RANK = re.compile(
-    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+,\d+\]<std(?:out|err)>|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
+    rb"(?m)^(\[(?:rank|default)\d+\]|\[\d+(?:,\d+)?\]<std(?:out|err)>"
+    rb"|\([^()\n]{1,80} pid=\d+[^)\n]*\)|\d{1,5}):? "
 )
 """What launchers put before a line to say whose it is: torchrun, Open MPI, Ray, srun."""
 

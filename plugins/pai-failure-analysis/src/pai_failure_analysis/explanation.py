@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pai_failure_analysis.matching import Found, Match
 from pai_failure_analysis.rules import Rule
-from pai_failure_analysis.searched_logs import Logs
+from pai_failure_analysis.searched_logs import GUESS, Logs
 from pai_runtime.plugin import Behavior, Output
 
 BEHAVIORS = {
@@ -71,6 +71,14 @@ class Explanation:
                 for name, number in [logs.position(found.start)]
             ],
         }
+
+
+def unexplained(logs: Logs, output: Output) -> Iterator[str]:
+    """Yield the end of logs that no rule explains, with a guess at the line that says why."""
+    end = list(logs.end(output))
+    yield from ("", f"{logs.logs[-1].name} ends:", *end)
+    if any(line.startswith(GUESS) for line in end):
+        yield f"{GUESS}: a guess at the line that says why, and no known cause"
 
 
 def by_match(match: Match, user: Logs, platform: Logs) -> Explanation:

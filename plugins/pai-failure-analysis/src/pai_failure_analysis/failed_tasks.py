@@ -12,22 +12,23 @@ from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, TaskLog
 
 
-def explain(task: FailedTask, rules: Sequence[Rule]) -> Explanation | None:
+def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None, Logs]:
     """Explain a failed task: by the rules if they match its logs, otherwise as its exit record does.
 
-    More was known when that record was made: what the kernel, the disk and the GPUs said, and the job's
-    rules.
+    Also returns the log of its command. More was known when that record was made: what the kernel, the disk
+    and the GPUs said, and the job's rules.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
     match = first_match(rules, _evidence(task.exit_record, user, platform))
     found = by_match(match, user, platform) if match else None
     recorded = by_record(task.exit_record)
     if not recorded:
-        return found
+        return found, user
     is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}
     if found is None or not found.places or is_foreign:
-        return recorded
-    return _with_more_advice(found, recorded) if found.rule.phrase == recorded.rule.phrase else found
+        return recorded, user
+    same = found.rule.phrase == recorded.rule.phrase
+    return (_with_more_advice(found, recorded) if same else found), user
 
 
 def _with_more_advice(found: Explanation, recorded: Explanation) -> Explanation:

@@ -5,7 +5,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.ending import KILLED, end_of_a_rank, end_of_program, flush, without_ignored
+from pai_failure_analysis.ending import (
+    KILLED,
+    end_of_a_rank,
+    end_of_program,
+    ends_by_own_exception,
+    flush,
+    without_ignored,
+    without_wrappers,
+)
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.mentions import first_error
@@ -115,13 +123,14 @@ def _is_shipped(rule: Rule) -> bool:
 def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
     """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may.
 
-    Also returns whether an exception of the program itself is the beginning of these lines.
+    Also returns whether an exception of the program itself is among these lines.
     """
-    lines = flush(without_ignored(plain(log)))
+    lines = flush(without_wrappers(without_ignored(plain(log))))
     at = end_of_program(lines, exit_code)
     if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
         return of_rank, True
-    return (log if at == 0 and lines == log else lines[at:]), at > 0 and exit_code not in KILLED
+    decides = exit_code not in KILLED and (at > 0 or ends_by_own_exception(lines))
+    return (log if at == 0 and lines == log else lines[at:]), decides
 
 
 def _in_original(found: Found, lines: bytes, log: bytes) -> Found:

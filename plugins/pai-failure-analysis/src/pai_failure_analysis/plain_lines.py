@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from pai_failure_analysis import regex
+
 _COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _REDRAWN = re.compile(rb"(?<![^\r\n])[^%\r\n]*(?:%(?!\|)[^%\r\n]*)*%\|[^\r\n]*\r(?!\n)")
 """A progress bar that the program has drawn again in the same line."""
@@ -20,24 +22,31 @@ _MOST_NAMES = 256
 _LEAST_LINES = 4
 """Maximum number of different names before the lines of a log, and minimum number of lines for each."""
 
+_OF_LAUNCHER = re.compile(rb"(?:srun|slurmstepd|mpirun|prterun): ")
+"""A line of the launcher itself, which has no prefix."""
+
 _TIME = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?Z| ?[+-]\d\d:?\d\d)?"
 _LEVEL = rb"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"
 
 # All begin with the end of the line before: that is fast to search for.
-_OF_LAUNCHERS = tuple(
-    (literal, re.compile(rb"\n" + expression))
-    for literal, expression in (
-        (b"]: ", rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,80} [^\s:\[]{1,80}\[\d+\]: "),
-        (b"[rank", rb"\[rank\d+\]: ?"),
-        (b"[default", rb"\[default\d+\]: ?"),
-        (b"]<std", rb"\[\d+,\d+\]<std(?:out|err)>: ?"),
-        (b" pid=", rb"\([^()\n]{1,80} pid=\d+(?:, ip=[\d.:a-f]+)?\) "),
-        (b"[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
-        (b"+ Exception Group Traceback", rb" +[|+] "),
-        (b"\n#", rb"#\d+ \d+\.\d+ ?"),
+_OF_LAUNCHERS = {
+    shown: re.compile(rb"\n" + expression)
+    for shown, expression in (
+        (r"\]: ", rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,80} [^\s:\[]{1,80}\[\d+\]: "),
+        (r"\[rank", rb"\[rank\d+\]: ?"),
+        (r"\[default", rb"\[default\d+\]: ?"),
+        (r"\]<std", rb"(?:\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})?\[\d+(?:,\d+)?\]<std(?:out|err)>: ?"),
+        (r" pid=", rb"\([^()\n]{1,80} pid=\d+(?:, ip=[\d.:a-f]+)?\) "),
+        (r"\[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
+        (r"\+ Exception Group Traceback", rb" +[|+] "),
+        (r"\n#", rb"#\d+ \d+\.\d+ ?"),
+        (r"\nE   ", rb"E {3}"),
+        (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
-)
-"""Prefixes of journald, torchrun, Open MPI, Ray, kubectl, exception groups, BuildKit; each with its text."""
+}
+"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, pytest, and
+a progress bar; each by what shows that a log may have it, which all together are searched for in one pass.
+"""
 
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
@@ -45,15 +54,16 @@ _OF_LOGGERS = tuple(
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
+        _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
     )
 )  # fmt: skip
-"""Prefixes of log collectors, and of loggers that report an error: logging, loguru, vLLM."""
+"""Prefixes of log collectors and of TPU pods, and of loggers that report an error: logging, loguru, vLLM."""
 
 _OF_EACH_LINE = (
-    (0.9, re.compile(rb"\n(\d{1,5}: ?)")),
+    (0.9, re.compile(rb"\n()\d{1,5}: ?(?=\D)")),
     (0.9, re.compile(rb"\n([\w.-]{1,80} {1,20}\| ?)")),
     (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
@@ -83,8 +93,9 @@ def plain(log: bytes) -> bytes:
 
 
 def _without_prefix(text: bytes) -> bytes:
-    for literal, expression in _OF_LAUNCHERS:
-        if literal in text:
+    may_have = regex.found(tuple(_OF_LAUNCHERS), text)
+    for shown, expression in _OF_LAUNCHERS.items():
+        if shown in may_have:
             text = expression.sub(b"\n", text)
     for expression in _OF_LOGGERS:
         if any(map(expression.search, _samples(text))):
@@ -96,7 +107,7 @@ def _without_prefix(text: bytes) -> bytes:
 
 
 def _is_of_each_line(expression: re.Pattern[bytes], share: float, sample: bytes) -> bool:
-    lines = sum(map(bool, sample.split(b"\n")))
+    lines = sum(bool(line) and not _OF_LAUNCHER.match(line) for line in sample.split(b"\n"))
     names = Counter(match[1] for match in expression.finditer(sample))
     return 0 < len(names) <= min(_MOST_NAMES, lines // _LEAST_LINES) and names.total() >= share * lines
 

@@ -1,20 +1,27 @@
 """The ends of several logs as one text to search, and the lines around a match."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
 from pai_failure_analysis.evidence import LOG_BYTES
 from pai_failure_analysis.matching import Found, searchable
-from pai_runtime.plugin import Output, UserError
+from pai_runtime.plugin import Output, UserError, likely_line
 
 CONTEXT = 3
 """Number of lines that are shown before and after a match."""
 
 MOST_LINES = 10
 """Maximum number of lines of a match that are shown."""
+
+SEARCHED_LINES = 40
+LAST_LINES = 10
+"""Number of lines at the end of a log among which one may be guessed, and that are shown."""
+
+GUESS = "?"
+"""The mark of a line that is only guessed."""
 
 COLUMNS = 160
 BEFORE_MATCH = 60
@@ -63,6 +70,17 @@ class Logs:
             after += found.end <= stop
             start, number = stop + 1, number + 1
         return shown
+
+    def end(self, output: Output) -> Iterator[str]:
+        """Yield the last lines of the last log, with the one marked that may say why it failed."""
+        log = self.logs[-1]
+        lines = self.text[log.start :].rstrip().split(b"\n")
+        above = max(0, len(lines) - SEARCHED_LINES)
+        shown = [output.log_line(line, COLUMNS) for line in lines[above:]]
+        likely, end = likely_line(shown), max(0, len(shown) - LAST_LINES)
+        for index, line in enumerate(shown):
+            if index >= end or index == likely:
+                yield f"{GUESS if index == likely else ' '} {log.first_line + above + index:>6} | {line}"
 
 
 class Readable(Protocol):
