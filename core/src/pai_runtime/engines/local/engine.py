@@ -179,10 +179,10 @@ class LocalRun:
         with contextlib.suppress(OSError):
             self._folder.remove_if_empty(LAYERS)
         self._ended_at = time.time()
-        if self._site.only is None:  # else that of one task of many
-            self.tell_end()
         self._events.ended(self._as_run(), self._cancelled_by)
         self._record.changed()
+        if self._site.only is None:  # else that of one task of many
+            self.tell_end()
 
     def tell_end(self) -> None:
         """Call the hooks for the end of the run, of the task that failed it, or of all if none did."""

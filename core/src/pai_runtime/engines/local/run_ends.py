@@ -1,7 +1,10 @@
 """The hooks for the end of a run, which its run supervisor calls once, when all tasks have ended."""
 
 import os
+import select
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pai_runtime.supervisor.hooks import hook_program
@@ -10,13 +13,15 @@ from pai_runtime.supervisor.task import Inputs
 from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.memfd import SCRIPT_FD
+from pai_runtime.task.memfd import SCRIPT_FD, ScratchFile
 from pai_runtime.task.placeholders import fill
 from pai_runtime.task.plan import Plan, Step
 
 _SECONDS = 60.0
 """Timeout in seconds for one hook."""
 _MOST_LINES = 20
+_MOST_BYTES = 64 * 1024
+_PIECE = 65536
 
 
 def call_hooks(
@@ -45,21 +50,34 @@ def call_hooks(
 
 
 def _output(program: Program) -> str:
-    """Return what a hook prints, or why it could not be called."""
-    argv = ["/bin/sh", "-c", f'exec "$@" {SCRIPT_FD}<&0 </dev/null', "sh", *program.argv]
+    """Return what a hook prints first, or why it could not be called; end what it leaves behind."""
+    script = ScratchFile()
+    script.write(program.script)
     try:
-        return subprocess.run(
-            argv,
-            input=program.script,
-            env=program.environment,
-            timeout=_SECONDS,
+        with subprocess.Popen(
+            ["/bin/sh", "-c", f'exec "$@" {SCRIPT_FD}<&0 </dev/null', "sh", *program.argv],
+            stdin=script.fd,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=program.environment,
             cwd=os.sep,
             start_new_session=True,
-            check=False,
-        ).stdout.decode("utf-8", "backslashreplace")
-    except subprocess.TimeoutExpired:
-        return f"given up after {_SECONDS:g} s"
+        ) as process:
+            try:
+                return _read(process)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet: no other group has its id
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
+    finally:
+        script.close()
+
+
+def _read(process: subprocess.Popen[bytes]) -> str:
+    until, said = time.monotonic() + _SECONDS, bytearray()
+    while (left := until - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
+        piece = os.read(process.stdout.fileno(), _PIECE) if process.stdout else b""
+        if not piece:
+            return said.decode("utf-8", "backslashreplace")
+        said += piece[: _MOST_BYTES - len(said)]
+    return f"given up after {_SECONDS:g} s"
