@@ -52,7 +52,7 @@ def call_hooks(
 def _output(program: Program) -> str:
     """Return what a hook prints first, or why it could not be called; end what it leaves behind."""
     script = ScratchFile()
-    script.write(program.script)
+    script.write(program.script or b"")
     try:
         with subprocess.Popen(
             ["/bin/sh", "-c", f'exec "$@" {SCRIPT_FD}<&0 </dev/null', "sh", *program.argv],
@@ -63,8 +63,9 @@ def _output(program: Program) -> str:
             cwd=os.sep,
             start_new_session=True,
         ) as process:
+            assert process.stdout is not None  # noqa: S101 - for the type checker
             try:
-                return _read(process)
+                return _read(process.stdout.fileno())
             finally:
                 os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet: no other group has its id
     except OSError as error:
@@ -73,10 +74,10 @@ def _output(program: Program) -> str:
         script.close()
 
 
-def _read(process: subprocess.Popen[bytes]) -> str:
+def _read(output: int) -> str:
     until, said = time.monotonic() + _SECONDS, bytearray()
-    while (left := until - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
-        piece = os.read(process.stdout.fileno(), _PIECE) if process.stdout else b""
+    while (left := until - time.monotonic()) > 0 and select.select([output], [], [], left)[0]:
+        piece = os.read(output, _PIECE)
         if not piece:
             return said.decode("utf-8", "backslashreplace")
         said += piece[: _MOST_BYTES - len(said)]
