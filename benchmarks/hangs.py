@@ -57,6 +57,8 @@ exec "$@"
 _ONE_TASK = "Open MPI"
 """The kind whose ranks are processes of one task."""
 _WIDTH = 60
+_COST_FOR = 10
+"""Seconds in which the processors that a watch takes are counted."""
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -228,14 +230,16 @@ def _culprit(number: int, said: str) -> str:
 
 def _cost(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return what is missed of the share of a processor that watches of tasks take."""
-    before, began = _watches(), time.monotonic()
-    time.sleep(10)
-    took = time.monotonic() - began
-    shares = [(cpu - before[pid]) / took for pid, cpu in _watches().items() if pid in before]
+    shares: list[float] = []
+    for _ in range(AFTER // _COST_FOR):  # in some of which a busy process is examined
+        before, began = _watches(), time.monotonic()
+        time.sleep(_COST_FOR)
+        took = time.monotonic() - began
+        shares += [(cpu - before[pid]) / took for pid, cpu in _watches().items() if pid in before]
     most = max(shares, default=0.0)
     usual = most / RARER
     print(
-        f"  {len(rows)} kinds of hangs; the costliest of {len(shares)} watches: {most:.2%} of a processor "
+        f"  {len(rows)} kinds of hangs; the costliest watch in {_COST_FOR} s: {most:.2%} of a processor "
         f"with `after: {AFTER}s`, so {usual:.2%} by default (target {MOST_SHARE:.1%})"
     )
     return [f"a watch takes {usual:.2%} of a processor"] if usual > MOST_SHARE else []

@@ -123,9 +123,10 @@ def test_being_told_to_stop_decides_the_outcome_until_the_command_has_ended(
         (0, 0, {}, ["runEnds a"]),
         (1, 0, {}, []),
         (0, 3, {}, ["runEnds a"]),
-        (1, 3, {}, ["waits 5", "runEnds a"]),
+        (1, 3, {}, ["waits 6", "runEnds a"]),
+        (0, 3, {"is_first": False}, ["waits 3", "runEnds a"]),
         (1, 3, {"gang": False}, ["runEnds a"]),
-        (1, 3, {"is_cancelled": True}, ["waits 5"]),
+        (1, 3, {"is_cancelled": True}, ["waits 6"]),
         (0, 3, {"because_of_peer": True}, []),
         (0, 3, {"supervised": True}, []),
     ],
@@ -136,7 +137,8 @@ def test_without_a_run_supervisor_a_task_tells_of_a_run_that_ends_by_it(
     steps = [shell("analysis", 0, "true"), shell("runEnds", 0, "true")]
     gang = given.get("gang", True)
     own = plan(Path("/nowhere"), steps=steps)
-    uses = tuple(replace(each, roles=("worker",)) for each in own.uses)
+    first = "worker" if given.get("is_first", True) else "ps"
+    uses = tuple(replace(each, roles=(first, "worker")) for each in own.uses)
     own = replace(own, index=index, gang=gang, uses=uses)
     runner = Pretend({"command": command})
     runner.knows["a"] = Analysis(

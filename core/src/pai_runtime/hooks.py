@@ -172,6 +172,6 @@ def pai_run_ends(use: Use, task: Task, record: Mapping[str, Any], has_succeeded:
 
     Where a platform decides about the run itself, as on Kubernetes and OpenPAI, the tasks call it at their
     own end: the first one if it has succeeded, and each one that failed of its own, at each attempt. Where
-    one failure ends all tasks, those but the first wait 5 seconds, and do not call it if they are ended
-    meanwhile.
+    one failure ends all tasks, the first of another role waits 3 seconds, and all others 6; they do not call
+    it if they are ended meanwhile.
     """

@@ -409,7 +409,7 @@ def test_a_run_of_which_all_tasks_fail_is_told_once(
     with LocalServer(Hook) as server:
         use = {"plugin": "notify", "parameters": {"webhook": {"url": "<% $secrets.hook %>"}}}
         extras = {**more, "com.microsoft.pai.runtimeplugin": [use]}
-        worker = role("exit 7", instances=8)
+        worker = role("exit 7", instances=4)
         ended = run(here, job(taskRoles={"worker": worker}, extras=extras, secrets={"hook": server.url}))
         until(lambda: not slurm.call("squeue", "--noheader"))  # the last of an array tells after it decided
     assert (ended.returncode, [json.loads(each)["exitCode"] for each in received]) == (7, [7])

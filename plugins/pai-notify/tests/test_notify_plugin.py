@@ -95,14 +95,14 @@ def test_a_failure_is_told_once_with_its_diagnosis_and_without_secrets(tmp_path:
         assert body["exitCode"] == exit_record(task)["exitCode"]
 
 
-EACH_FAILS = {"instances": 8, "commands": ["exit 7"]}
+EACH_FAILS = {"instances": 4, "commands": ["exit 7"]}
 
 
 @pytest.mark.parametrize(
     ("worker", "more", "ends"),
     [
         (EACH_FAILS, {}, [7]),
-        ({"instances": 8, "commands": ["test $PAI_TASK_INDEX != 3 || exit 7", "sleep 100"]}, {}, [7]),
+        ({"instances": 4, "commands": ["test $PAI_TASK_INDEX != 3 || exit 7", "sleep 100"]}, {}, [7]),
         (EACH_FAILS, {"jobRetryCount": 1}, [7]),
         ({**EACH_FAILS, "taskRetryCount": 1}, {"extras": {"gangAllocation": False}}, [7]),
         ({**EACH_FAILS, "completion": {"minFailedInstances": -1}}, {}, []),

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-_OTHERS_FIRST = 5.0
-"""Seconds for which a failed task waits to be ended because of another one, which then tells of the run."""
+_OTHERS_FIRST = 3.0
+"""Seconds for which the first task of another role waits to be ended because of another one, which then tells
+of the run; all others wait twice as long."""
 _EXPLAINABLE = ("failed", "setup-failed", "timeout")
 """The outcomes that plugins are asked to explain (`FailedOutcome`)."""
 
@@ -283,7 +284,8 @@ def _end_run(plan: Plan, result: Result, runner: Runner, say: Callable[[str], No
     if result.analysis and result.analysis.because_of_peer:
         return
     is_first = any(plan.is_first_of(plan.uses[step.use]) for step in steps)
-    if plan.gang and not is_first and runner.is_cancelled_within(_OTHERS_FIRST):
+    seconds = _OTHERS_FIRST * (2 if plan.index else 1)
+    if plan.gang and not is_first and runner.is_cancelled_within(seconds):
         return
     for step in steps:
         if (ended := runner.step(step, plan.uses[step.use], result)).code:

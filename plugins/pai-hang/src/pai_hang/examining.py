@@ -69,8 +69,8 @@ class Examiner:
         waiting: list[Look] = []
         if is_idle and not any(look.process.state == "R" for look in looks):
             looks, waiting = self._waiting(looks)
-            if any(not self._may_be_of_gpu(look) for look in waiting):
-                return waiting, looks
+            if sure := [look for look in waiting if not self._may_be_of_gpu(look)]:
+                return sure, looks
             if not any(self._uses_gpu(look.process.pid) for look in looks):
                 return [], looks
         elif dead := self._dead(looks):
