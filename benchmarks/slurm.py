@@ -1,14 +1,17 @@
 """slurm: jobs of 1 and of 100 tasks on a real Slurm on this machine, beside scripts for `sbatch`.
 
 Targets: to the first byte at most 0.5 s more, 100 tasks up in at most 1.3 x the time, and at most 60 MB for
-the run supervisor of 100 tasks. These are judged by the clock: what is waited for is most of it. The CPU time
-is that of everything but the daemons of Slurm. What a follower asks of the controller in ten minutes is
-counted by the controller itself, on a clock that is put forward.
+the run supervisor of 100 tasks. These are judged by the clock: what is waited for is most of it. The
+controller starts jobs of scripts once a second, so jobs of 1 task are submitted at moments that are spread
+over a second, and their times are means. The CPU time is that of everything but the daemons of Slurm. What a
+follower asks of the controller in ten minutes is counted by the controller itself, on a clock that is put
+forward.
 """
 
 import os
 import re
 import select
+import statistics
 import subprocess
 import tempfile
 import time
@@ -33,7 +36,8 @@ from pai_runtime.supervisor.process_tree import adopt_orphans, descendants
 from pai_slurm.queue import Queue
 from tests.slurm_cluster import SlurmCluster, running_slurm
 
-RUNS: Final = 5
+RUNS: Final = 8
+SECOND: Final = 1.0
 RUNS_OF_MANY: Final = 2
 TASKS: Final = 100
 CPUS: Final = 52
@@ -77,33 +81,33 @@ def main() -> list[str]:
 
 def _one(folder: Path, slurm: SlurmCluster) -> list[str]:
     ours, theirs = "run --on", "sbatch, one srun step"
-    commands = _commands(folder, 1)
-    rounds = [
-        {
-            name: _run(folder, slurm, argv, 1).sample
-            for name, argv in zip((ours, theirs), commands, strict=True)
-        }
-        for _ in range(RUNS + 1)
-    ]
-    measured = timings(rounds[1:])
-    more = {
-        kind: getattr(measured[ours], kind) - getattr(measured[theirs], kind) for kind in ("median", "cpu")
-    }
+    commands = dict(zip((ours, theirs), _commands(folder, 1), strict=True))
+    rounds: list[dict[str, Sample]] = [{} for _ in range(RUNS)]
+    for number, each in enumerate(rounds):
+        for name, argv in commands.items():
+            began = time.perf_counter()
+            started = began + _run(folder, slurm, commands[theirs], 1).sample.clock
+            at = started + number / RUNS * SECOND
+            time.sleep((at - time.perf_counter()) % SECOND)
+            each[name] = _run(folder, slurm, argv, 1).sample
+    measured = timings(rounds)
+    means = {name: statistics.fmean(each[name].clock for each in rounds) for name in commands}
+    more = {"clock": means[ours] - means[theirs], "cpu": measured[ours].cpu - measured[theirs].cpu}
     table(
         ("until the first byte", "time", "more", "target", "CPU to the end", "more"),
         [
             (
                 ours,
-                milliseconds(measured[ours].median),
-                milliseconds(more["median"]),
+                milliseconds(means[ours]),
+                milliseconds(more["clock"]),
                 milliseconds(MOST_SECONDS_MORE),
                 milliseconds(measured[ours].cpu),
                 milliseconds(more["cpu"]),
             ),
-            (theirs, milliseconds(measured[theirs].median), "", "", milliseconds(measured[theirs].cpu), ""),
+            (theirs, milliseconds(means[theirs]), "", "", milliseconds(measured[theirs].cpu), ""),
         ],
     )
-    seconds = more["median"]
+    seconds = more["clock"]
     return (
         [f"the first byte comes {seconds:.2f} s later than of sbatch"] if seconds > MOST_SECONDS_MORE else []
     )

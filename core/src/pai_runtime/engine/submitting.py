@@ -47,16 +47,17 @@ _OWN: Final = 0o600
 def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Iterable[Plan]) -> None:
     """Write what the other machine needs into an empty directory of the user's own.
 
-    Raises OSError, and `InvalidInput` if the secrets cannot be taken out of the job's file.
+    It survives a crash of this process, but not of the machine that has the file system. Raises OSError, and
+    `InvalidInput` if the secrets cannot be taken out of the job's file.
     """
     file = job_config(job)
     secrets: dict[str, Any] = {"secrets": secret_texts(job.secrets)}
     if file.is_secret:
         secrets["job"] = file.text
     else:
-        folder.write(_JOB, file.text, _OWN)
+        folder.write(_JOB, file.text, _OWN, sync=False)
     if request.definitions:
-        folder.write(RESOLVED, request.definitions, _OWN)
+        folder.write(RESOLVED, request.definitions, _OWN, sync=False)
     if request.code is not None:
         with folder.folder(_CODE, make=True) as copy:
             copy_code(request.code, copy)
@@ -67,10 +68,10 @@ def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Itera
         "provenance": dict(request.provenance),
     }
     if request.provenance:
-        folder.write(PROVENANCE, json.dumps(with_plugins(request.provenance, plans)), _OWN)
-    folder.write(_REQUEST, json.dumps(asked), _OWN)
+        folder.write(PROVENANCE, json.dumps(with_plugins(request.provenance, plans)), _OWN, sync=False)
+    folder.write(_REQUEST, json.dumps(asked), _OWN, sync=False)
     if file.is_secret or secret_values(job.secrets):
-        folder.write(SECRETS, json.dumps(secrets), _OWN)
+        folder.write(SECRETS, json.dumps(secrets), _OWN, sync=False)
 
 
 def run_submission(

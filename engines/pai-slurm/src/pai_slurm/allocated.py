@@ -101,7 +101,7 @@ class Allocated(Site):
             self._steps = Steps(
                 self.folder, places, self._contained(plans, self._images) if self._images else {}
             )
-            self.folder.write(NODES, json.dumps(self._nodes()), 0o600)
+            self.folder.write(NODES, json.dumps(self._nodes()), 0o600, sync=False)
         except ClusterError as error:
             raise CannotRun(str(error)) from None
         except OSError as error:

@@ -48,7 +48,7 @@ class GroupStep:
         self._ask("start", number, what.folder, what.options)
         self._numbers.add(number)
 
-    def tell(self, number: int, what: signal.Signals) -> None:
+    def tell(self, number: int, what: int) -> None:
         """Tell a task to end as a signal would."""
         if number in self._numbers:
             with contextlib.suppress(OSError):  # of a step that is just ending, and its tasks with it

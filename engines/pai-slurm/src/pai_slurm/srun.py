@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from pai_runtime.engine.local import Folder
@@ -23,7 +23,7 @@ _PASSED: Final = ("SLURM_CLUSTER", "SLURM_CONF", "SLURM_HET", "SLURM_JOB", "SLUR
 
 
 def spawn(
-    argv: Sequence[str],
+    argv: list[str],
     environment: Mapping[str, str],
     secrets: Mapping[str, str],
     log: int,

@@ -86,11 +86,11 @@ class Steps:
         for group in groups:
             yield from group.ended()
         for pid, status in children:
-            group = next((each for each in groups if each.pid == pid), None)
-            if group is None:
+            ended = next((each for each in groups if each.pid == pid), None)
+            if ended is None:
                 yield pid, status
             else:
-                yield from group.has_ended(status)
+                yield from ended.has_ended(status)
 
     def _grouped(self) -> "dict[str, GroupStep]":
         """Return the steps of those tasks that share one, by their directories."""

@@ -69,12 +69,12 @@ def note_submission(folder: Folder, job: Job, user: str) -> None:
         "array": is_array(job),
         "roles": {role.name: role.instances for role in job.roles.values()},
     }
-    folder.write(_SUBMITTED, json.dumps(document), _OWN)
+    folder.write(_SUBMITTED, json.dumps(document), _OWN, sync=False)
 
 
-def note_job(folder: Folder, job_id: str, restarts: int = 0) -> None:
+def note_job(folder: Folder, job_id: str, restarts: int = 0, *, sync: bool = True) -> None:
     """Write the id of the run's job, and how often Slurm has started it again. Raises OSError."""
-    folder.write(_JOB_ID, json.dumps({"id": job_id, "restarts": restarts}), _OWN)
+    folder.write(_JOB_ID, json.dumps({"id": job_id, "restarts": restarts}), _OWN, sync=sync)
 
 
 def read_job(folder: Folder) -> tuple[str, int]:
@@ -108,7 +108,7 @@ class Settings:
 def note_settings(folder: Folder, settings: Settings) -> None:
     """Write the settings of a run. Raises OSError."""
     images = vars(settings.images) if settings.images else None
-    folder.write(_SETTINGS, json.dumps({**vars(settings), "images": images}), _OWN)
+    folder.write(_SETTINGS, json.dumps({**vars(settings), "images": images}), _OWN, sync=False)
 
 
 def read_settings(folder: Folder) -> Settings:
