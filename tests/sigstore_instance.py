@@ -17,12 +17,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from pypi_attestations import AttestationType
 
 WORKFLOW = "https://github.com/example/pai-tracker/.github/workflows/release.yml"
 REF = "refs/tags/v1.0"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
+_PUBLISHED = "https://docs.pypi.org/attestations/publish/v1"
 _PAYLOAD = "application/vnd.in-toto+json"
 _FULCIO = "1.3.6.1.4.1.57264.1."
 _PROMISES = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
@@ -77,7 +77,7 @@ class SigstoreInstance:
         *,
         repository: str | None = None,
         issuer: str = "https://token.actions.githubusercontent.com",
-        predicate: str = AttestationType.PYPI_PUBLISH_V1.value,
+        predicate: str = _PUBLISHED,
         logged_after: dt.timedelta = dt.timedelta(minutes=1),
         signed_by: ec.EllipticCurvePrivateKey | None = None,
         promised_by: "SigstoreInstance | None" = None,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,6 +163,10 @@ def job(**fields: Any) -> dict[str, Any]:
     }
 
 
+NOT_ANALYSED = {"failure_analysis": {"enabled": False}}
+"""In ``extras``: a task that fails has no analysis, which takes as much time as all else of it."""
+
+
 def callback(event: str, *commands: str, **more: Any) -> dict[str, Any]:
     """One callback of the cmd plugin."""
     return {"event": event, "commands": list(commands), **more}
@@ -193,6 +198,7 @@ def line_of(folder: Path, text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
+@cache
 def validator(package: str, file: str) -> Any:
     """Checks documents against a schema of a package."""
     schema = package_schema(package, file)

@@ -67,6 +67,10 @@ _BLOCK = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _NEEDS_A_SHELL = re.compile(r"[|<>&;`$(){}*?~#\[\]]")
+_THEN_A_SHELL = re.compile(
+    rf"{PROGRAM.name} (?P<args>[^|<>&;`$(){{}}*?~#\[\]]+) (?P<rest>(?:2?>|\|)(?:(?!{PROGRAM.name}).)*[^&])"
+)
+"""Only what the command prints is for the shell, which neither makes its arguments nor leaves it running."""
 _TEST = re.compile(r"`((?:[\w-]+/)*tests/[\w/]+\.py)(?:::(\w+))?`")
 _MODULE = re.compile(r"`(\w+)/(\w+\.py|)`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
@@ -193,6 +197,8 @@ class Reader:
         if program == PROGRAM.name and not _NEEDS_A_SHELL.search(command):
             ended = forked_command(args, self.folder, self.environment, together=True)
             return ended.stdout.decode() if ended.returncode == 0 else f"{ended}"
+        if match := _THEN_A_SHELL.fullmatch(command):
+            command = self._run_already(match) + command
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -205,6 +211,15 @@ class Reader:
             check=False,
         )
         return done.stdout if done.returncode in (0, self._allowed(command)) else f"{done}"
+
+    def _run_already(self, command: re.Match[str]) -> str:
+        """Run the command, and return a function for the shell that does as if it were run."""
+        together = command["rest"].startswith(("||", "2>&1"))
+        ended = forked_command(shlex.split(command["args"]), self.folder, self.environment, together=together)
+        (self.site / "stdout").write_bytes(ended.stdout)
+        (self.site / "stderr").write_bytes(ended.stderr)
+        show = f"cat {self.site}/stdout; cat {self.site}/stderr >&2; return {ended.returncode}"
+        return f"{PROGRAM.name}() {{ {show}; }}; "
 
     def _allowed(self, command: str) -> int:
         """`grep` that finds nothing is what some commands show."""

@@ -11,7 +11,7 @@ import pytest
 
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.runs.summary import NOT_RETRIED
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import NOT_ANALYSED, PROGRAM, cli, job, write_job
 
 # Which attempt it is, a task knows only from its environment: everything else begins anew.
 ATTEMPT = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID.$FC_TASK_ATTEMPT_ID; ls"
@@ -43,7 +43,7 @@ def _events(folder: Path) -> list[dict[str, Any]]:
 def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> None:
     fails_once = [ATTEMPT, "touch left", 'test "$PAI_TASK_INDEX$FC_TASK_ATTEMPT_ID" != 10']
     worker = {"instances": 2, "taskRetryCount": 3, "commands": fails_once}
-    code, said, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
+    code, said, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False, **NOT_ANALYSED}))
     assert (code, run["outcome"], run["retries"]) == (0, "succeeded", 0)
     assert [(task["retries"], task["state"]) for task in run["tasks"]] == [(0, "succeeded"), (1, "succeeded")]
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0"]
@@ -58,12 +58,12 @@ def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> 
 
 def test_a_task_fails_when_all_its_attempts_have(tmp_path: Path) -> None:
     worker = {"taskRetryCount": 2, "commands": [ATTEMPT, "exit $((5 + FC_TASK_ATTEMPT_ID))"]}
-    code, _, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
+    code, _, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False, **NOT_ANALYSED}))
     assert (code, run["failedTask"]) == (7, "worker/0")
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0", "attempt 0.1", "attempt 0.2"]
 
 
-@pytest.mark.parametrize("extras", [{}, {"gangAllocation": True}])
+@pytest.mark.parametrize("extras", [NOT_ANALYSED, {"gangAllocation": True}])
 def test_tasks_that_start_together_are_not_tried_again_alone(tmp_path: Path, extras: dict[str, Any]) -> None:
     document = job(worker={"taskRetryCount": 1, "commands": ["exit 5"]}, extras=extras)
     code, said, run = _run(tmp_path, document)
@@ -79,7 +79,9 @@ def test_a_failed_job_is_restarted_with_all_its_tasks(tmp_path: Path) -> None:
         'test "$PAI_TASK_INDEX" = 0 && exit 5',
         "sleep 1000",
     ]
-    code, said, run = _run(tmp_path, job(jobRetryCount=3, worker={"instances": 2, "commands": commands}))
+    code, said, run = _run(
+        tmp_path, job(jobRetryCount=3, worker={"instances": 2, "commands": commands}, extras=NOT_ANALYSED)
+    )
     assert (code, run["outcome"], run["retries"]) == (0, "succeeded", 1)
     assert [task["retries"] for task in run["tasks"]] == [1, 1]
     for index in ("0", "1"):
@@ -96,7 +98,7 @@ def test_a_failed_job_is_restarted_with_all_its_tasks(tmp_path: Path) -> None:
 
 def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) -> None:
     worker = {"taskRetryCount": 1, "commands": [ATTEMPT, "false"]}
-    document = job(jobRetryCount=1, worker=worker, extras={"gangAllocation": False})
+    document = job(jobRetryCount=1, worker=worker, extras={"gangAllocation": False, **NOT_ANALYSED})
     code, _, run = _run(tmp_path, document)
     assert (code, run["outcome"]) == (1, "failed")
     expected = ["attempt 0.0", "attempt 0.1", "attempt 1.0", "attempt 1.1"]
@@ -193,7 +195,12 @@ def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None
 
 def test_every_attempt_has_the_secrets(tmp_path: Path) -> None:
     commands = ['test "<% $secrets.word %>" = opensesame && echo "attempt $FC_FRAMEWORK_ATTEMPT_ID"; false']
-    document = job(jobRetryCount=1, secrets={"word": "opensesame"}, worker={"commands": commands})
+    document = job(
+        jobRetryCount=1,
+        secrets={"word": "opensesame"},
+        worker={"commands": commands},
+        extras=NOT_ANALYSED,
+    )
     _run(tmp_path, document)
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0", "attempt 1"]
     assert list((tmp_path / "run").rglob("secrets.json")) == []

@@ -13,7 +13,7 @@ import pytest
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import PlannedService, Service, Step
 from tests.plugin_factory import Site, uses
-from tests.support import callback, cli, exit_record, job, write_job
+from tests.support import NOT_ANALYSED, callback, cli, exit_record, job, write_job
 from tests.task_harness import plan, run_task, shell
 
 FAILED = {
@@ -28,7 +28,7 @@ FAILED = {
 
 def one_role_each(*each: list[str]) -> dict[str, Any]:
     """A job with the roles w0, w1, …, which run these commands, and end whatever becomes of the others."""
-    document = job()
+    document = job(extras=NOT_ANALYSED)
     worker = {**document["taskRoles"].pop("worker"), "completion": {"minFailedInstances": -1}}
     document["taskRoles"] = {
         f"w{number}": {**worker, "commands": commands} for number, commands in enumerate(each)

@@ -27,7 +27,7 @@ from tests.containers.this_machine import runtime_image
 from tests.containers.volumes import Image
 from tests.kubernetes.api_server import ApiServer
 from tests.small_cluster import write_profiles
-from tests.support import PROGRAM, ROOT, callback, job, until, write_job
+from tests.support import PROGRAM, ROOT, callback, cli, job, until, write_job
 from tests.test_documentation import blocks
 from tests.typed_terminal import Terminal
 
@@ -67,7 +67,9 @@ class Lab:
 
     def run(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
         """A command from its start to its end."""
-        return self.end(self.start(*args))
+        ended = cli(*args, cwd=self.folder)
+        self.printed += [ended.stdout, ended.stderr]
+        return ended
 
     def json(self, *args: str) -> Any:
         """What a command prints as JSON."""
