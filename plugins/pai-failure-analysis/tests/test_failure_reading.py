@@ -233,6 +233,8 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
 @pytest.mark.parametrize(
     ("log", "phrase"),
     [
+        (f"{TRACEBACK}KeyError: 'x'\n\n{DURING}\n\n{TRACEBACK}", "PythonKeyError"),
+        (f"{TRACEBACK}    raise ValueError(f'{{x}} is odd')\n", "PythonValueError"),
         (
             'a() File "x.py", line 8, in a return b() File "y.py", line 9, in b KeyError: "lr"',
             "PythonKeyError",
@@ -251,7 +253,15 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         ),
         (f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}TypeError: no", "PythonTypeError"),
     ],
-    ids=["joined", "before a bar", "behind a bar", "wrapped", "not only wrapped"],
+    ids=[
+        "cut after it",
+        "cut before it",
+        "joined",
+        "before a bar",
+        "behind a bar",
+        "wrapped",
+        "not only wrapped",
+    ],
 )
 def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phrase: str) -> None:
     assert _phrase(f"{STEPS}{log}") == phrase

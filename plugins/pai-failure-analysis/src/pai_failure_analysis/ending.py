@@ -71,12 +71,33 @@ _FRAME = b'", line '
 _RAISED = re.compile(rb"[ \t](?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception)\b)")
 
 
+_LAST_LINE = 2048
+"""Bytes at the end of a log that have its last line."""
+
+_RAISING = re.compile(
+    rb"(?<=\n)[ \t]+raise (?:\w{1,80}\.){0,9}([A-Z]\w{0,80}(?:Error|Exception))\b[^\n]{0,999}(\s*)\Z"
+)
+"""The end of a log that was cut off before the exception that it raises."""
+
+
+_CHAINED = b"above exception"
+_UNFINISHED = re.compile(
+    rb"[^\n]*above exception[^\n]*:\s*(?:" + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n)*)?\Z"
+)
+"""The end of a log that was cut off within the traceback of a further exception."""
+
+
 def flush(log: bytes) -> bytes:
-    """Return a log in which an exception begins a line although somebody has joined or indented its lines."""
+    """Return a log whose exceptions begin a line and end it, although somebody joined, indented or cut it."""
     begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    chained = log.rfind(_CHAINED, begin)
+    if chained >= 0 and (cut := _UNFINISHED.match(log, log.rfind(b"\n", 0, chained) + 1)):
+        log = log[: cut.start()] + b"\n" * cut[0].count(b"\n")
     if _FRAME in log[begin:]:
         lines = log[begin:].split(b"\n")
         log = log[:begin] + b"\n".join(map(_exception_of_joined_lines, lines))
+    if raising := _RAISING.search(log, max(0, len(log) - _LAST_LINE)):
+        log = log[: raising.start()] + raising[1] + b": " + raising[2]
     at = log.rstrip().rfind(b"\n")
     found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
     return log[: at + 1] + log[found.end() :] if found else log
