@@ -50,6 +50,7 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "PyTorch": lambda line, _: f"[rank0]: {line}",
     "Ray": lambda line, _: f"(train pid=1234, ip=10.0.0.1) {line}",
     "Open MPI": lambda line, _: f"[1,0]<stderr>:{line}",
+    "Airflow": lambda line, n: f"[2026-03-01, 10:00:{n % 60:02} IST] {{taskinstance.py:27}} ERROR - {line}",
     "Horovod": lambda line, n: f"Wed Apr  8 12:05:{n % 60:02} 2020[0]<stderr>:{line}",
     "logging": lambda line, _: f"ERROR:root:{line}",
     "logging with asctime": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - ERROR - {line}",

@@ -46,6 +46,7 @@ def _exception_of_joined_lines(line: bytes) -> bytes:
 
 
 _CAUSED = b"The above exception was the direct cause of the following exception:"
+_DURING = b"During handling of the above exception, another exception occurred:"
 
 _WRAPPED = re.compile(
     rb"^" + re.escape(_CAUSED) + rb"[ ]*\n\s*" + re.escape(TRACEBACK) + rb"\n(?:[ \t][^\n]*\n|\n)*"
@@ -80,19 +81,19 @@ _RAISING = re.compile(
 """The end of a log that was cut off before the exception that it raises."""
 
 
-_CHAINED = b"above exception"
 _UNFINISHED = re.compile(
-    rb"[^\n]*above exception[^\n]*:\s*(?:" + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n)*)?\Z"
-)
+    rb"(?:" + re.escape(_CAUSED) + rb"|" + re.escape(_DURING) + rb")\s*(?:"
+    + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n)*)?\Z"
+)  # fmt: skip
 """The end of a log that was cut off within the traceback of a further exception."""
 
 
 def flush(log: bytes) -> bytes:
     """Return a log whose exceptions begin a line and end it, although somebody joined, indented or cut it."""
     begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
-    chained = log.rfind(_CHAINED, begin)
-    if chained >= 0 and (cut := _UNFINISHED.match(log, log.rfind(b"\n", 0, chained) + 1)):
-        log = log[: cut.start()] + b"\n" * cut[0].count(b"\n")
+    chained = max(log.rfind(_CAUSED, begin), log.rfind(_DURING, begin))
+    if chained >= 0 and (cut := _UNFINISHED.match(log, chained)):
+        log = log[:chained] + b"\n" * cut[0].count(b"\n")
     if _FRAME in log[begin:]:
         lines = log[begin:].split(b"\n")
         log = log[:begin] + b"\n".join(map(_exception_of_joined_lines, lines))
