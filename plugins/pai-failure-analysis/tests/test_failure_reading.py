@@ -268,6 +268,19 @@ def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phras
     assert _phrase(f"{STEPS}{log}") == phrase
 
 
+@pytest.mark.parametrize(
+    ("before", "phrase"),
+    [
+        ("", "SlurmCancelled"),
+        ("srun: error: n: task 5: Exited with exit code 1\n", "WorkerFailed"),
+        ("srun: error: n: task 5: Killed\n", "Killed"),
+    ],
+)
+def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase: str) -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT 2026-03-01T10:00:00 ***\n"
+    assert _phrase(f"{before}{cancelled}srun: error: n: tasks 3,7: Killed\n") == phrase
+
+
 def test_without_a_traceback_an_exception_of_its_own_comes_before_what_peers_say() -> None:
     peers = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:10895\n"
     assert _phrase(f"RuntimeError: batches differ\n{peers}") == "PythonRuntimeError"

@@ -64,6 +64,19 @@ def without_wrappers(log: bytes) -> bytes:
     return _WRAPPED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
 
 
+_CANCELLED = b" CANCELLED AT "
+_KILLED_WITH_STEP = re.compile(
+    rb"^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)[^\n]*$", re.MULTILINE
+)
+"""What srun says of the tasks that Slurm kills with their step."""
+
+
+def without_cancelled(log: bytes) -> bytes:
+    """Return a plain log without the ends of tasks that followed from the cancelling of their Slurm step."""
+    at = log.find(_CANCELLED)
+    return log if at < 0 else log[:at] + _KILLED_WITH_STEP.sub(b"", log[at:])
+
+
 _INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
 """An exception as the last line of a log that somebody has indented."""
 
