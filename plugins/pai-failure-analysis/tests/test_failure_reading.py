@@ -50,6 +50,7 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "PyTorch": lambda line, _: f"[rank0]: {line}",
     "Ray": lambda line, _: f"(train pid=1234, ip=10.0.0.1) {line}",
     "Open MPI": lambda line, _: f"[1,0]<stderr>:{line}",
+    "Airflow": lambda line, n: f"[2026-03-01, 10:00:{n % 60:02} IST] {{taskinstance.py:27}} ERROR - {line}",
     "Horovod": lambda line, n: f"Wed Apr  8 12:05:{n % 60:02} 2020[0]<stderr>:{line}",
     "logging": lambda line, _: f"ERROR:root:{line}",
     "logging with asctime": lambda line, n: f"2026-03-01 10:00:{n % 60:02},123 - ERROR - {line}",
@@ -233,6 +234,8 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
 @pytest.mark.parametrize(
     ("log", "phrase"),
     [
+        (f"{TRACEBACK}KeyError: 'x'\n\n{DURING}\n\n{TRACEBACK}", "PythonKeyError"),
+        (f"{TRACEBACK}    raise ValueError(f'{{x}} is odd')\n", "PythonValueError"),
         (
             'a() File "x.py", line 8, in a return b() File "y.py", line 9, in b KeyError: "lr"',
             "PythonKeyError",
@@ -251,10 +254,31 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         ),
         (f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}TypeError: no", "PythonTypeError"),
     ],
-    ids=["joined", "before a bar", "behind a bar", "wrapped", "not only wrapped"],
+    ids=[
+        "cut after it",
+        "cut before it",
+        "joined",
+        "before a bar",
+        "behind a bar",
+        "wrapped",
+        "not only wrapped",
+    ],
 )
 def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phrase: str) -> None:
     assert _phrase(f"{STEPS}{log}") == phrase
+
+
+@pytest.mark.parametrize(
+    ("before", "phrase"),
+    [
+        ("", "SlurmCancelled"),
+        ("srun: error: n: task 5: Exited with exit code 1\n", "WorkerFailed"),
+        ("srun: error: n: task 5: Killed\n", "Killed"),
+    ],
+)
+def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase: str) -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT 2026-03-01T10:00:00 ***\n"
+    assert _phrase(f"{before}{cancelled}srun: error: n: tasks 3,7: Killed\n") == phrase
 
 
 def test_without_a_traceback_an_exception_of_its_own_comes_before_what_peers_say() -> None:

@@ -46,6 +46,7 @@ def _exception_of_joined_lines(line: bytes) -> bytes:
 
 
 _CAUSED = b"The above exception was the direct cause of the following exception:"
+_DURING = b"During handling of the above exception, another exception occurred:"
 
 _WRAPPED = re.compile(
     rb"^" + re.escape(_CAUSED) + rb"[ ]*\n\s*" + re.escape(TRACEBACK) + rb"\n(?:[ \t][^\n]*\n|\n)*"
@@ -63,6 +64,19 @@ def without_wrappers(log: bytes) -> bytes:
     return _WRAPPED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
 
 
+_CANCELLED = b" CANCELLED AT "
+_KILLED_WITH_STEP = re.compile(
+    rb"^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)[^\n]*$", re.MULTILINE
+)
+"""What srun says of the tasks that Slurm kills with their step."""
+
+
+def without_cancelled(log: bytes) -> bytes:
+    """Return a plain log without the ends of tasks that followed from the cancelling of their Slurm step."""
+    at = log.find(_CANCELLED)
+    return log if at < 0 else log[:at] + _KILLED_WITH_STEP.sub(b"", log[at:])
+
+
 _INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
 """An exception as the last line of a log that somebody has indented."""
 
@@ -71,12 +85,33 @@ _FRAME = b'", line '
 _RAISED = re.compile(rb"[ \t](?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception)\b)")
 
 
+_LAST_LINE = 2048
+"""Bytes at the end of a log that have its last line."""
+
+_RAISING = re.compile(
+    rb"(?<=\n)[ \t]+raise (?:\w{1,80}\.){0,9}([A-Z]\w{0,80}(?:Error|Exception))\b[^\n]{0,999}(\s*)\Z"
+)
+"""The end of a log that was cut off before the exception that it raises."""
+
+
+_UNFINISHED = re.compile(
+    rb"(?:" + re.escape(_CAUSED) + rb"|" + re.escape(_DURING) + rb")\s*(?:"
+    + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n)*)?\Z"
+)  # fmt: skip
+"""The end of a log that was cut off within the traceback of a further exception."""
+
+
 def flush(log: bytes) -> bytes:
-    """Return a log in which an exception begins a line although somebody has joined or indented its lines."""
+    """Return a log whose exceptions begin a line and end it, although somebody joined, indented or cut it."""
     begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    chained = max(log.rfind(_CAUSED, begin), log.rfind(_DURING, begin))
+    if chained >= 0 and (cut := _UNFINISHED.match(log, chained)):
+        log = log[:chained] + b"\n" * cut[0].count(b"\n")
     if _FRAME in log[begin:]:
         lines = log[begin:].split(b"\n")
         log = log[:begin] + b"\n".join(map(_exception_of_joined_lines, lines))
+    if raising := _RAISING.search(log, max(0, len(log) - _LAST_LINE)):
+        log = log[: raising.start()] + raising[1] + b": " + raising[2]
     at = log.rstrip().rfind(b"\n")
     found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
     return log[: at + 1] + log[found.end() :] if found else log

@@ -11,6 +11,7 @@ from pai_failure_analysis.ending import (
     end_of_program,
     ends_by_own_exception,
     flush,
+    without_cancelled,
     without_ignored,
     without_wrappers,
 )
@@ -125,7 +126,7 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
     Also returns whether an exception of the program itself is among these lines.
     """
-    lines = flush(without_wrappers(without_ignored(plain(log))))
+    lines = flush(without_cancelled(without_wrappers(without_ignored(plain(log)))))
     at = end_of_program(lines, exit_code)
     if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
         return of_rank, True

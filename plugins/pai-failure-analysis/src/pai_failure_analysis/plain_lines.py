@@ -41,11 +41,13 @@ _OF_LAUNCHERS = {
         (r"\+ Exception Group Traceback", rb" +[|+] "),
         (r"\n#", rb"#\d+ \d+\.\d+ ?"),
         (r"\nE   ", rb"E {3}"),
+        (r"\nException has occurred: ", rb"Exception has occurred: "),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
-"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, pytest, and
-a progress bar; each by what shows that a log may have it, which all together are searched for in one pass.
+"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, pytest, a
+debugger, and a progress bar; each by what shows that a log may have it, which all together are searched for
+in one pass.
 """
 
 _OF_LOGGERS = tuple(
@@ -54,13 +56,16 @@ _OF_LOGGERS = tuple(
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
+        rb"\[\d{4}-\d\d-\d\d, \d\d:\d\d:\d\d \w{1,5}\] \{[^}\n]{1,80}\} " + _LEVEL + rb" - ",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
     )
 )  # fmt: skip
-"""Prefixes of log collectors and of TPU pods, and of loggers that report an error: logging, loguru, vLLM."""
+"""Prefixes of log collectors and TPU pods, and of loggers that report an error: logging, loguru, vLLM,
+Airflow.
+"""
 
 _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n()\d{1,5}: ?(?=\D)")),
