@@ -3,11 +3,9 @@
 import sys
 
 _START = (
-    "import gc, sys; gc.set_threshold(20000); end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; "
-    "del sys.argv[1:end]; name = sys.argv.pop(1); __import__(name); sys.exit(sys.modules[name].main())"
+    "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; del sys.argv[1:end]; "
+    "name = sys.argv.pop(1); __import__(name); sys.exit(sys.modules[name].main())"
 )
-"""What such a process begins with. What it imports is no garbage, and to look for some takes a twelfth of the
-time of its start."""
 
 _HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
