@@ -33,11 +33,15 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database(database_url: str) -> "Iterator[Database]":
+def database(database_url: str, tmp_path: Path) -> "Iterator[Database]":
     from pai_marketplace.database import Database  # noqa: PLC0415 - as above
+    from tests.running_marketplace import sqlite_file  # noqa: PLC0415 - as above
 
     database = Database(database_url)
-    database.upgrade()
+    if database_url.startswith("sqlite:"):
+        (tmp_path / "market.db").write_bytes(sqlite_file()[0])
+    else:
+        database.upgrade()
     yield database
     database.close()
 

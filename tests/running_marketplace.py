@@ -1,7 +1,9 @@
 """A marketplace that answers at an address, in a thread of the tests, and what publishes there."""
 
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -27,6 +29,18 @@ def add_people(database: Database) -> dict[str, str]:
             people.add_account(session, group, group=True)
             people.add_member(session, group, member)
     return tokens
+
+
+@cache
+def sqlite_file(*, people: bool = False) -> tuple[bytes, Mapping[str, str]]:
+    """A database as it is after an upgrade, which takes long, and the tokens of the people in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "market.db")
+        database = Database(f"sqlite:///{path}")
+        database.upgrade()
+        tokens = add_people(database) if people else {}
+        database.close()
+        return path.read_bytes(), tokens
 
 
 def definition(
@@ -74,13 +88,15 @@ class RunningMarketplace:
 
     def __init__(self, folder: Path, port: int = 0, **settings: Any) -> None:
         limits = {"reads_per_minute": 10**6, "writes_per_minute": 10**6}
-        self.settings = Settings(f"sqlite:///{folder}/market.db", **{**limits, **settings})
+        self._file = folder / "market.db"
+        self.settings = Settings(f"sqlite:///{self._file}", **{**limits, **settings})
         self.database = Database(self.settings.database)
         self._port = port
 
     def __enter__(self: _Server) -> _Server:  # noqa: PYI019 - Python 3.10 has no Self
-        self.database.upgrade()
-        self.tokens = add_people(self.database)
+        content, self.tokens = sqlite_file(people=True)
+        with self._file.open("xb") as file:
+            file.write(content)
         config = uvicorn.Config(
             make_app(self.settings), port=self._port, log_config=None, access_log=False, ws="none"
         )
