@@ -1,4 +1,4 @@
-"""Each of xdist's workers begins to collect each directory at another place, and all end with one order.
+"""Each xdist worker starts collecting a directory at a different file; then all sort their tests into one order.
 
 Each collects all files. Where none has been compiled yet, as in a fresh checkout, all would compile each file
 at the same time; so, each finds most of them compiled by another one.

@@ -165,13 +165,14 @@ def pai_task_exits(use: Use, task: Task, record: Mapping[str, Any]) -> None:
 def pai_run_ends(use: Use, task: Task, record: Mapping[str, Any], has_succeeded: bool) -> None:  # noqa: FBT001 - by name
     """Tell others that the run has succeeded or failed; it is not called for a cancelled one.
 
-    `task` is the one that failed the run, after its last attempt, or the first of the use's roles if the run
-    has succeeded; `record` is its exit record. Called once, in a process of its own beside the run
-    supervisor, which ends it after a minute; its output and its failure are told where the run is followed.
-    ``task.folder`` need not exist there.
+    `task` is the one that failed the run, after its last attempt, or after success the first task of the
+    first role that has the use; in an array of Slurm, the one that decided the job. `record` is its exit
+    record. The hook is called once, in a process of its own beside the run supervisor, which ends it after a
+    minute; its output and its failure are told where the run is followed. ``task.folder`` need not exist
+    there.
 
-    Where a platform decides about the run itself, as on Kubernetes and OpenPAI, the tasks call it at their
-    own end: the first one if it has succeeded, and each one that failed of its own, at each attempt. Where
-    one failure ends all tasks, the first of another role waits 3 seconds, and all others 6; they do not call
-    it if they are ended meanwhile.
+    Where the platform itself decides about a run, as on Kubernetes and OpenPAI, tasks call it at their own
+    end, at each attempt: the first task if it succeeded, and each that failed on its own. If one failure ends
+    all tasks, the first task of each other role first waits 3 seconds, all others 6; a task that is ended
+    meanwhile does not call it.
     """

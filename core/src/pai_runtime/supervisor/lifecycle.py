@@ -9,7 +9,7 @@
 5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
 6. With strict callbacks, ``ok`` becomes ``failed`` if any of these has failed.
-7. ``runEnds``, where no run supervisor is above the task, and it is for this one to tell.
+7. ``runEnds``, if no run supervisor does that and no other task is to do it.
 
 Where the platform knows a list of exit codes only, what no rule explains, or explains by another code, ends
 with `UNEXPLAINED`: a platform takes a code of the user's for one of its own.
@@ -42,8 +42,8 @@ else:
     Protocol = object
 
 _OTHERS_FIRST = 3.0
-"""Seconds for which the first task of another role waits to be ended because of another one, which then tells
-of the run; all others wait twice as long."""
+"""Seconds that the first task of a role other than the first waits before ``runEnds``: if it is ended
+meanwhile, the task that failed before it runs the steps. All other tasks wait twice as long."""
 _EXPLAINABLE = ("failed", "setup-failed", "timeout")
 """The outcomes that plugins are asked to explain (`FailedOutcome`)."""
 

@@ -5,8 +5,8 @@ that are JSON arrays. ``["start", NUMBER, DIRECTORY, OPTIONS]`` starts the super
 NUMBER]`` tells it to stop, ``["kill", NUMBER]`` kills it; the end of the input tells all of them to stop. A
 line ``NUMBER STATUS`` on its standard output tells that one has ended, with its wait status.
 
-Arguments are how many tasks there are at most at a time, the CPUs of each, and a JSON object with environment
-variables, for each task those that this process has.
+The arguments are the maximum number of tasks at a time, the CPUs of each, and a JSON object with values for
+environment variables; only those that this process has are replaced.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
     """Serve until the input has ended, and so has the last task. Raises OSError, ValueError and EOFError."""
     most, cpus, variables = sys.argv[1:]
     open_standard_streams()
-    # Whoever ends all processes here tells each supervisor itself; these unblock them.
+    # A signal to the whole step reaches each supervisor directly; supervisors unblock these signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     adopt_orphans()
     keep_to_ourselves()
@@ -152,7 +152,7 @@ class _Group:
                 number, _, share = self._running.pop(pid)
                 del self._pids[number]
                 if os.WIFSIGNALED(status):
-                    kill_children(but=self._running)  # what it would have ended
+                    kill_children(but=self._running)  # what the killed supervisor left behind
                 self._say_ended(number, share, status)
 
     def _say_ended(self, number: int, share: set[int], status: int) -> None:

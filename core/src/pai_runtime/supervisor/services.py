@@ -210,7 +210,7 @@ class Services:
         return stream, self._task.loop.pipe(Noted(stream, self._task.note, self._task.seen_at))
 
     def begin_ancestors(self) -> None:
-        """Let what is an ancestor of the command begin, unless it has."""
+        """Start all services that are ancestors of the command and have not been started yet."""
         for name, keeper in self._keepers.items():
             if keeper.is_waiting:
                 keeper.begin()

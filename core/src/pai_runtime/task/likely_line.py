@@ -55,7 +55,7 @@ _FRAMES = ('file "', "^", "~", "at ", "raise ")
 def likely_line(lines: Sequence[str]) -> int | None:
     """Return the index of the line that most likely says why a program failed; None if none stands out.
 
-    Of several that are as likely it is the first: what follows from a failure is said after it.
+    If several are equally likely, the first is returned: consequences are printed after their cause.
     """
     scores = [_score(line.strip().lower()) for line in lines]
     best = max(scores, default=0)

@@ -123,8 +123,8 @@ class Service:
     ``http://$PAI_CONTAINER_HOST_IP:6006``. When the task has ended on its own, and its exit callbacks are
     done, the service and the task continue for `linger` seconds, unless the task is told to stop.
 
-    With `when_silent` it is started once the user's command has written nothing for so many seconds, and
-    not before. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
+    With `when_silent` it is started once the user's command has written nothing for so many seconds; an
+    `ancestor` also when a program is run in the task, as by ``pai-runtime exec``. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
     and kept in its exit record. One that begins with ``[AT] `` says where the command is; the latest is kept,
     and shown beside a note that all other tasks of the role have. If there is `ancestor`, it is the arguments
     of our interpreter, as in ``("-m", "some.module")``, that run such a service in place of `script`, as the
@@ -289,7 +289,9 @@ class Plan:
         return by_use.get((phase, use), [])
 
     def run_ends(self, *, alone: bool) -> list[Step]:
-        """Return the steps by which this task tells of the end of its run, `alone` or as one of all tasks."""
+        """Return the steps for the end of the run: all if only this task is asked (`alone`), else those of uses
+        whose first task it is.
+        """
         steps = self.steps_of("runEnds")
         return [step for step in steps if alone or self.is_first_of(self.uses[step.use])]
 

@@ -1,4 +1,4 @@
-"""The engine for Slurm, which runs a job in one allocation, with a step for each of its tasks."""
+"""The engine for Slurm, which runs a job in one allocation, whose tasks are steps."""
 
 from typing import TYPE_CHECKING
 

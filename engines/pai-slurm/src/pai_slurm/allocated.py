@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Allocated(Site):
-    """The nodes of the allocation that this process is in; each task is a step.
+    """The nodes of the allocation that this process is in; a task is a step, or shares one with others.
 
     With `images`, tasks run in theirs. `only` is the number of a task that has the allocation alone. `limit`
     names whose time limit the run's timeout is, if it is not its own.

@@ -24,7 +24,6 @@ _MOST_COMPONENTS: Final = 128
 _FORMAT: Final = "%P|%D|%c|%m|%G|%l"
 _NOT_NOW: Final = "Requested node configuration is not available"
 """What a test says, too, while all nodes that would do are down; a submission is then accepted."""
-_VERSION: Final = re.compile(r"\b\d+\.\d+")
 _GPUS: Final = re.compile(r"\bgpu:(?:[^:,()]+:)?(\d+)")
 
 
@@ -51,7 +50,7 @@ def check_images(job: Job, images: Images, problems: Problems) -> None:
         message = "srun has no --container-image here, and the engine profile runs images by pyxis"
         problems.add(Problem("no-pyxis", message))
     with_gpus = [role for role in job.roles.values() if role.gpu]
-    if images.program == OCI and with_gpus and _VERSION.findall(call("srun", "--version"))[:1] == ["22.05"]:
+    if images.program == OCI and with_gpus and " 22.05." in call("srun", "--version"):
         message = "Slurm 22.05 does not tell a container which GPUs it has; use another program for images"
         for role in with_gpus:
             problems.add(role.value.at(("resourcePerInstance", "gpu")).problem("gpus-not-told", message))

@@ -25,7 +25,7 @@ _ENDED: Final = re.compile(rb"(-\d+) (\d+)")
 
 
 class GroupStep:
-    """A step for at most `most` tasks at a time, whose command is to follow `argv`; the first one starts it.
+    """A step for up to `most` tasks at a time. `argv` is its ``srun`` without the command; the first task starts it.
 
     Its log is in the folder of the run.
     """

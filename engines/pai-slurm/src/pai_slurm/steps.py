@@ -1,4 +1,4 @@
-"""Start of tasks as steps of the allocation: each is an ``srun``, which is our child in the task's place."""
+"""Starting tasks as steps of the allocation: one ``srun`` for each task, or one for many that are alike."""
 
 import os
 import signal

@@ -22,7 +22,7 @@ ENGINE: Final = "slurm"
 NODES: Final = "nodes.json"
 """The file with the node of each task, its address and component, in the directory of the supervised run."""
 CONTAINERS: Final = ".containers"
-"""The directory with what Slurm is told of containers, in the same."""
+"""The directory with the OCI bundles of tasks, in the directory of the supervised run."""
 
 _SUBMITTED: Final = "submitted.json"
 _JOB_ID: Final = "job.json"

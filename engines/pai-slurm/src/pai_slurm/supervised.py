@@ -78,7 +78,7 @@ class _Batch:
         """Run it, and return its exit status; `own` is the folder of the part."""
         if self._restarts:
             self._put_aside(own)
-        note_job(own, self._job_id, self._restarts, sync=False)  # it delays the tasks
+        note_job(own, self._job_id, self._restarts, sync=False)  # a sync would delay the tasks
         keeps = self._settings.requeues or self._only is not None
         code = run_submission(self._path, self._out, self._new_run, keeps_secrets=keeps, only=self._only)
         if self._settings.requeues:

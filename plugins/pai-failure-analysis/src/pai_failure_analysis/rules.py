@@ -16,7 +16,7 @@ SHIPPED = "exit-spec.yaml"
 """The file name of the shipped exit spec, which is also its name in messages."""
 
 COMPILED = "exit-spec.json"
-"""The rules that are read from it, ready to be made; written by ``tools/reference.py``."""
+"""The file with the rules of `SHIPPED`, checked, as JSON; written by ``tools/reference.py``."""
 
 MOST_CODE = 255
 OUTCOMES = ("failed", "setup-failed", "timeout")

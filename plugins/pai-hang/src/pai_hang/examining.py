@@ -40,7 +40,7 @@ class Pace:
 class Examiner:
     """One examination of a command; `interval` is the time between two looks at who only waits.
 
-    `look` returns all its processes, or those among them at which was looked before.
+    `look` returns all its processes, or at those of earlier looks that it is given.
 
     Who waits for a lock may wait for a GPU, which the kernel does not tell apart, and who keeps a processor
     busy may too: of both it is seen closely whether they get on.

@@ -181,14 +181,16 @@ class LocalRun:
         self._ended_at = time.time()
         self._events.ended(self._as_run(), self._cancelled_by)
         self._record.changed()
-        if self._site.only is None:  # else that of one task of many
+        if self._site.only is None:  # the end of one element of an array is not that of the job
             self.tell_end()
 
     def tell_end(self) -> None:
-        """Call the hooks for the end of the run, of the task that failed it, or of all if none did."""
+        """Call the hooks for the end of the run: of the task that failed it, or else of each use's first task."""
         outcome, failed = self._outcome(), self._decision and self._decision.failed_task
+        if outcome == "cancelled":
+            return
         tasks = [self._tasks[failed]] if failed else list(self._tasks.values())
-        for task in tasks if outcome != "cancelled" else ():
+        for task in tasks:
             task.end_run(self._say, has_succeeded=outcome == "succeeded", alone=len(tasks) == 1)
 
     def close(self) -> None:

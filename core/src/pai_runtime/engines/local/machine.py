@@ -186,7 +186,7 @@ class NewLocalRun(NewRun):
         return _OwnRun(self._run, self._folder)
 
     def tell_end(self) -> None:
-        """Call the hooks for the end of the run, where its one task has decided a job of many."""
+        """Call the hooks for the end of the job, which this element of an array has decided."""
         if self._run is not None:
             self._run.tell_end()
 

@@ -54,7 +54,7 @@ class Site(ABC):
         """Release what is there for the run; no task is left by then."""
 
     def ended(self) -> Iterator[tuple[int, int]]:
-        """Yield the process id of each task that has ended, with its wait status; and of other children.
+        """Yield the id and wait status of each task that has ended, and of other children that have.
 
         It is asked once a child has ended, or a signal has arrived.
         """

@@ -49,8 +49,9 @@ class TaskSettings:
     of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
     a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
     name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
-    process whose end is that of the task, and returns its process id; it raises OSError. It may return a
-    number below 0 instead, if `Site.ended` knows the end of that. `tell` sends either a signal. `last_words`
+    process whose end is that of the task, and returns its process id; it raises OSError. Or it returns a
+    negative number of its own, by which `Site.ended` then reports the end. `tell` sends a signal to the task
+    with either number. `last_words`
     returns what ended a task whose supervisor left no record; empty if unknown. With `is_elsewhere`, the
     child only stands for a supervisor on another machine: the exit code that is recorded there takes
     precedence over that of the child. `timeout_of` is whose time limit the run's timeout keeps, for people.
@@ -228,7 +229,7 @@ class LocalTask:
             return {}
 
     def end_run(self, say: Callable[[str], None], *, has_succeeded: bool, alone: bool) -> None:
-        """Call the hooks by which this task tells of the end of its run, `alone` or as one of all tasks."""
+        """Call the hooks for the end of the run that are for this task, see `Plan.run_ends`."""
         if steps := self._plan.run_ends(alone=alone):
             from pai_runtime.engines.local.run_ends import call_hooks  # noqa: PLC0415 - few jobs have such
 
