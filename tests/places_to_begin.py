@@ -1,4 +1,4 @@
-"""Each xdist worker starts collecting a directory at a different file; then all sort their tests into one order.
+"""Each xdist worker starts to collect a directory at another file; then all sort their tests alike.
 
 Each collects all files. Where none has been compiled yet, as in a fresh checkout, all would compile each file
 at the same time; so, each finds most of them compiled by another one.

@@ -124,11 +124,12 @@ class Service:
     done, the service and the task continue for `linger` seconds, unless the task is told to stop.
 
     With `when_silent` it is started once the user's command has written nothing for so many seconds; an
-    `ancestor` also when a program is run in the task, as by ``pai-runtime exec``. A line of its output that begins with ``[NOTE] `` is shown to people while the task runs,
-    and kept in its exit record. One that begins with ``[AT] `` says where the command is; the latest is kept,
-    and shown beside a note that all other tasks of the role have. If there is `ancestor`, it is the arguments
-    of our interpreter, as in ``("-m", "some.module")``, that run such a service in place of `script`, as the
-    parent of the command, where only an ancestor may trace that one (``kernel.yama.ptrace_scope`` 1).
+    `ancestor` also when a program is run in the task, as by ``pai-runtime exec``. A line of its output
+    that begins with ``[NOTE] `` is shown to people while the task runs, and kept in its exit record. One
+    that begins with ``[AT] `` says where the command is; the latest is kept, and shown beside a note that
+    all other tasks of the role have. If there is `ancestor`, it is the arguments of our interpreter, as
+    in ``("-m", "some.module")``, that run such a service in place of `script`, as the parent of the
+    command, where only an ancestor may trace that one (``kernel.yama.ptrace_scope`` 1).
     """
 
     name: str
@@ -289,8 +290,9 @@ class Plan:
         return by_use.get((phase, use), [])
 
     def run_ends(self, *, alone: bool) -> list[Step]:
-        """Return the steps for the end of the run: all if only this task is asked (`alone`), else those of uses
-        whose first task it is.
+        """Return the steps for the end of the run.
+
+        They are all if only this task is asked (`alone`), else those of uses whose first task it is.
         """
         steps = self.steps_of("runEnds")
         return [step for step in steps if alone or self.is_first_of(self.uses[step.use])]

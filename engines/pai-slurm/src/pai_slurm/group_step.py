@@ -25,9 +25,9 @@ _ENDED: Final = re.compile(rb"(-\d+) (\d+)")
 
 
 class GroupStep:
-    """A step for up to `most` tasks at a time. `argv` is its ``srun`` without the command; the first task starts it.
+    """A step for up to `most` tasks at a time, which starts with the first of them.
 
-    Its log is in the folder of the run.
+    `argv` is its ``srun`` without the command. Its log is in the folder of the run.
     """
 
     def __init__(self, argv: Sequence[str], place: Place, most: int, run: Folder) -> None:

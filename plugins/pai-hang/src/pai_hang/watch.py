@@ -1,8 +1,9 @@
 """``python -m pai_hang.watch SECONDS SILENT THEN``: watch the command of the task that has this service.
 
-The task's supervisor starts it once the command has been `SILENT` seconds without output, or a program is
-run in the task; if possible as the parent of the command: then it reads the stacks itself, as only an ancestor may everywhere. Else it is a
-sibling of the command, and of other services. What it finds it prints, and so it is in ``runtime.log``.
+The task's supervisor starts it once the command has been `SILENT` seconds without output, or a program is run
+in the task; if possible as the parent of the command: then it reads the stacks itself, as only an ancestor
+may everywhere. Else it is a sibling of the command, and of other services. What it finds it prints, and so it
+is in ``runtime.log``.
 """
 
 import contextlib

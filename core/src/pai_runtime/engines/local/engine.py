@@ -185,7 +185,7 @@ class LocalRun:
             self.tell_end()
 
     def tell_end(self) -> None:
-        """Call the hooks for the end of the run: of the task that failed it, or else of each use's first task."""
+        """Call the hooks for the end of the run: of the task that failed it, or of each use's first task."""
         outcome, failed = self._outcome(), self._decision and self._decision.failed_task
         if outcome == "cancelled":
             return
