@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.plugin_factory import Site, uses
-from tests.support import callback, job, runtime_log, write_job
+from tests.support import NOT_ANALYSED, callback, job, runtime_log, write_job
 
 SECRET = 'not-for-anybody\'s "eyes" $(true)'
 
@@ -89,7 +89,9 @@ def test_hooks_run_in_the_order_of_events_and_each_after_the_scripts_of_its_use(
 ) -> None:
     site.add("org.both", LOGS + SHELL_TOO)
     hook = f"pai_task_{after.lower()}"
-    ran = run(site, tmp_path, with_commands(job(**uses("org.both", "org.both")), command))
+    ran = run(
+        site, tmp_path, with_commands(job(**uses("org.both", "org.both"), extras=NOT_ANALYSED), command)
+    )
     assert ran.status == (0 if after == "Succeeds" else 3)
     assert ran.said == [
         "pai_init of use0",
@@ -140,7 +142,7 @@ def test_a_hook_sees_the_environment_of_the_steps_and_the_outcome(site: Site, tm
         TELLS
         + "@hookimpl\ndef pai_prerequisite(): return Contribution(environment={'CONTRIBUTED': 'yes'})\n",
     )
-    document = job(**uses("cmd", "org.tells"))
+    document = job(**uses("cmd", "org.tells"), extras=NOT_ANALYSED)
     document["prerequisites"][1]["callbacks"] = [callback("taskStarts", "export EXPORTED=before")]
     ran = run(site, tmp_path, with_commands(document, "export EXPORTED=by-command", "exit 5"))
     assert ran.status == 5

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pai_runtime.document.problems import MOST_LOOKED_FOR, MOST_SHOWN
-from tests.job_harness import compared_words, load
+from tests.job_harness import compared_words, load, yaml_text
 from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses
 from tests.support import JOBS, callback, cli, cli_each, job, write_job
@@ -68,7 +68,10 @@ TEXTS = {
 
 def test_a_job_with_thousands_of_faults_is_told_in_few_lines_and_each_time_the_same(tmp_path: Path) -> None:
     faulty: dict[str, Mapping[str, Any] | str] = {**FAULTY, **TEXTS}
-    paths = [write_job(tmp_path, document, f"{name}.yaml") for name, document in faulty.items()]
+    paths = [
+        write_job(tmp_path, document if isinstance(document, str) else yaml_text(document), f"{name}.yaml")
+        for name, document in faulty.items()
+    ]
     told, again = (
         cli_each(*(("plan", path) for path in paths), env={"PYTHONHASHSEED": seed}) for seed in ("1", "2")
     )

@@ -16,7 +16,17 @@ import yaml
 from pai_runtime.task.launch import LaunchOptions
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, callback, cli, content, exit_record, job, until, write_job
+from tests.support import (
+    NOT_ANALYSED,
+    PROGRAM,
+    callback,
+    cli,
+    content,
+    exit_record,
+    job,
+    until,
+    write_job,
+)
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 OF_A_TASK = (
@@ -56,7 +66,7 @@ def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path) -
         "commands": [own, make, "exec sleep 1000"],
         "taskRetryCount": 1,
     }
-    extras = {"gangAllocation": False, "holdOnFailure": "1s"}
+    extras = {"gangAllocation": False, "holdOnFailure": "1s", **NOT_ANALYSED}
     path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker, extras=extras))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none", "--timeout", "2s")
     assert (ended.returncode, "Traceback" in ended.stderr) == (242, False), ended.stderr

@@ -62,15 +62,15 @@ def test_twenty_clients_publish_versions_of_one_item(
     token = add_people(database)["alice"]
     log = tmp_path / "log"
     with _process(database_url, log) as (address, process), ThreadPoolExecutor(20) as pool:
-        wanted = [f"1.{number}" for number in range(40)]
+        wanted = [f"1.{number}" for number in range(20)]
         # Each twice: of the two one is new, whoever comes first.
         statuses = list(pool.map(lambda each: _publish(address, token, each), [*wanted, *wanted]))
-        assert sorted(statuses) == [200] * 40 + [201] * 40
+        assert sorted(statuses) == [200] * 20 + [201] * 20
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     found = _versions(database)
     assert sorted(version for _, version in found) == sorted(wanted)
-    assert [number for number, _ in found] == list(range(40, 0, -1))
+    assert [number for number, _ in found] == list(range(20, 0, -1))
     text = log.read_text("utf-8")
     assert {json.loads(line)["event"] for line in text.splitlines()} == {"listening", "request"}
     assert token not in text
@@ -83,20 +83,20 @@ def test_what_was_acknowledged_outlives_a_kill(database: Database, database_url:
     def publish(number: int) -> None:
         if _publish(address, token, f"1.{number}") == 201:
             acknowledged.append(f"1.{number}")
-        if len(acknowledged) == 15:
+        if len(acknowledged) == 8:
             process.kill()
 
     with _process(database_url, tmp_path / "log") as (address, process), ThreadPoolExecutor(8) as pool:
-        list(pool.map(publish, range(60)))
+        list(pool.map(publish, range(30)))
         process.wait()
-    assert 15 <= len(acknowledged) < 60
+    assert 8 <= len(acknowledged) < 30
     with _process(database_url, tmp_path / "log") as (address, process), ThreadPoolExecutor(8) as pool:
-        statuses = list(pool.map(lambda each: _publish(address, token, f"1.{each}"), range(60)))
+        statuses = list(pool.map(lambda each: _publish(address, token, f"1.{each}"), range(30)))
         assert set(statuses) <= {200, 201}
         assert statuses.count(200) >= len(acknowledged)
     found = _versions(database)
-    assert sorted(version for _, version in found) == sorted(f"1.{number}" for number in range(60))
-    assert sorted(number for number, _ in found) == list(range(1, 61))
+    assert sorted(version for _, version in found) == sorted(f"1.{number}" for number in range(30))
+    assert sorted(number for number, _ in found) == list(range(1, 31))
 
 
 def test_tokens_by_commands(tmp_path: Path) -> None:
