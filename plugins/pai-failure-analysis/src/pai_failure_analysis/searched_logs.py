@@ -20,6 +20,9 @@ SEARCHED_LINES = 40
 LAST_LINES = 10
 """Number of lines at the end of a log among which one may be guessed, and that are shown."""
 
+END = 64 * 1024
+"""Bytes at the end of a log that have these lines."""
+
 GUESS = "?"
 """The mark of a line that is only guessed."""
 
@@ -74,13 +77,15 @@ class Logs:
     def end(self, output: Output) -> Iterator[str]:
         """Yield the last lines of the last log, with the one marked that may say why it failed."""
         log = self.logs[-1]
-        lines = self.text[log.start :].rstrip().split(b"\n")
+        begin = max(log.start, self.text.rfind(b"\n", log.start, max(log.start, len(self.text) - END)) + 1)
+        lines = self.text[begin:].rstrip().split(b"\n")
         above = max(0, len(lines) - SEARCHED_LINES)
+        number = log.first_line + self.text.count(b"\n", log.start, begin) + above
         shown = [output.log_line(line, COLUMNS) for line in lines[above:]]
         likely, end = likely_line(shown), max(0, len(shown) - LAST_LINES)
         for index, line in enumerate(shown):
             if index >= end or index == likely:
-                yield f"{GUESS if index == likely else ' '} {log.first_line + above + index:>6} | {line}"
+                yield f"{GUESS if index == likely else ' '} {number + index:>6} | {line}"
 
 
 class Readable(Protocol):
