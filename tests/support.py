@@ -180,7 +180,7 @@ def runtime_log(task: Path) -> list[str]:
 
 def exit_record(task: Path) -> dict[str, Any]:
     """The exit record in the folder of a task."""
-    record: dict[str, Any] = yaml.safe_load((task / "exit.yaml").read_text("utf-8"))
+    record: dict[str, Any] = yaml.load((task / "exit.yaml").read_text("utf-8"), yaml.CSafeLoader)
     return record
 
 

@@ -54,12 +54,14 @@ def hidden(said: str) -> None:
         assert base64.b64encode(value.encode())[:8].decode() not in said
 
 
-@pytest.mark.parametrize("quote", QUOTED.values(), ids=QUOTED)
-@pytest.mark.parametrize("resource", ["jobsets.jobset.x-k8s.io", "secrets"])
+@pytest.mark.parametrize(
+    ("resource", "quote"),
+    [("secrets", min(QUOTED)), *(("jobsets.jobset.x-k8s.io", each) for each in QUOTED)],
+)
 def test_a_refusal_that_quotes_an_object_shows_no_secret_and_no_login(
-    server: ApiServer, path: Path, resource: str, quote: Callable[[str], str]
+    server: ApiServer, path: Path, resource: str, quote: str
 ) -> None:
-    said = f"Invalid value: {quote(SECRET)}: and a login {quote(TOKEN)}"
+    said = f"Invalid value: {QUOTED[quote](SECRET)}: and a login {QUOTED[quote](TOKEN)}"
     warning = said.replace("\\", "\\\\").replace('"', '\\"')
     cause = {"field": "spec.replicatedJobs[0].template", "message": said}
     for fault in (

@@ -54,8 +54,9 @@ def ended_at(server: ApiServer, path: Path, resource: str, number: int) -> subpr
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("resource", POINTS)
+@pytest.mark.parametrize(
+    ("resource", "number"), list(zip(POINTS, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], strict=True))
+)
 def test_a_signal_takes_back_what_was_created(
     server: ApiServer, path: Path, resource: str, number: int
 ) -> None:
