@@ -129,7 +129,7 @@ def test_tokens_that_are_none(market: RunningMarketplace) -> None:
         reading, read_only = people.add_token(session, "root", ["read"])
         _, publishing = people.add_token(session, "root", ["read", "publish"])
         _, old = people.add_token(session, "root", ["read"], days=-1)
-    market.tokens |= {"read_only": read_only, "publishing": publishing, "old": old}
+    market.tokens = {**market.tokens, "read_only": read_only, "publishing": publishing, "old": old}
     assert market.publish(definition(), by="read_only", owner="root").status == 403
     assert market.publish(definition(), by="publishing", owner="alice").status == 403
     assert market.call("GET", "/v1/audit", by="publishing").status == 403

@@ -113,11 +113,14 @@ class _OwnModules:
         """Register what may have modules of a top-level name, which may be that of a namespace."""
         if top in self._searched:
             return
-        self._searched.add(top)
         others, self.others = self.others, None  # what this itself imports is looked for by nobody
-        codes = list(others()) if others else []
-        register(code for code in codes if code.may_have(top))
-        self.others = lambda: codes
+        try:
+            codes = list(others()) if others else []
+            register(code for code in codes if code.may_have(top))
+            others = lambda: codes  # noqa: E731 - as it was given
+            self._searched.add(top)
+        finally:
+            self.others = others
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

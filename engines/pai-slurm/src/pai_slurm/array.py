@@ -7,6 +7,7 @@ look at a directory is enough for a decision.
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +27,11 @@ _OWN: Final = 0o600
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str) -> bool:
-    """Note the end of an element, and end the others if that decides the job; return whether it does.
+def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str) -> Decision | None:
+    """Note the end of an element, and end the others if that decides the job.
 
-    Raises OSError.
+    Returns the decision if it is for this element to tell: it is that of the task that failed the job, or
+    that of the element which noted it. Raises OSError.
     """
     tasks = job.tasks
     with folder.folder(_ENDED, make=True) as ended:
@@ -37,16 +39,21 @@ def end_element(folder: Folder, job: Job, number: int, code: int, array_id: str)
         codes = _codes(ended, tasks)
     codes[tasks[number]] = codes.pop(tasks[number])  # the last: it is what may decide
     decided = decision(job.roles, codes)
-    if decided is None or not _note_decision(folder, decided):
-        return False
+    if decided is None:
+        return None
+    own = f"{tasks[number][0]}/{tasks[number][1]}"
+    if not _note_decision(folder, decided):
+        # Whoever did has seen the mark of this one, and leaves it to it to tell of its failure.
+        found = read_decision(folder.path)
+        return Decision(int(found["code"]), tasks[number]) if found.get("failed") == own else None
     folder.unlink(SECRETS)
     if len(codes) < len(tasks):
         try:
             call("scancel", "--state=PENDING", array_id)
             call("scancel", "--batch", "--signal=INT", array_id)
         except ClusterError as error:
-            raise SystemExit(f"pai-runtime: the job is decided, and the others go on: {error}") from None
-    return True
+            sys.stderr.write(f"pai-runtime: the job is decided, and the others go on: {error}\n")
+    return decided if decided.failed_task in (None, tasks[number]) else None
 
 
 def _note_decision(folder: Folder, decided: Decision) -> bool:

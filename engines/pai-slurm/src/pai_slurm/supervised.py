@@ -51,8 +51,10 @@ def run_submitted(path: Path, allocation: Allocation) -> int:
             batch = _Batch(path, part, read_settings(folder), allocation, int(number))
             code = batch.run(own)
         new = batch.new if batch.has_ended() else None
-        if new is not None and end_element(folder, new.job, int(number), code, os.environ[_ARRAY]):
-            new.tell_end()
+        if new is not None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # from another one that sees the job decided
+            if told := end_element(folder, new.job, int(number), code, os.environ[_ARRAY]):
+                new.tell_end(has_succeeded=told.code == 0)
         if not read_job(folder)[0]:
             note_job(folder, os.environ[_ARRAY])  # since whoever has submitted it was killed meanwhile
     return code

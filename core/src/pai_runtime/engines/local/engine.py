@@ -41,6 +41,9 @@ MakeSite = Callable[[Job, Folder, LocalRequest], Site]
 _STARTING = 0.1
 """Seconds for which tasks are started before anything else: what follows looks at all tasks."""
 
+_TELLING = 60.0
+"""Timeout in seconds for all hooks for the end of the run."""
+
 
 class LocalRun:
     """One run of a job: its tasks run concurrently; the first decision about the job ends the others.
@@ -181,17 +184,29 @@ class LocalRun:
         self._ended_at = time.time()
         self._events.ended(self._as_run(), self._cancelled_by)
         self._record.changed()
+        self._record.show(self._as_run())  # before what may take long
         if self._site.only is None:  # the end of one element of an array is not that of the job
             self.tell_end()
 
-    def tell_end(self) -> None:
-        """Call the hooks for the end of the run: of the task that failed it, or of each use's first task."""
+    def tell_end(self, *, has_succeeded: bool | None = None) -> None:
+        """Call the hooks for the end of the run: of the task that failed it, or of each use's first task.
+
+        For a run of one task that has decided a job of many, `has_succeeded` is what became of that. A signal
+        ends the calls.
+        """
         outcome, failed = self._outcome(), self._decision and self._decision.failed_task
-        if outcome == "cancelled":
-            return
-        tasks = [self._tasks[failed]] if failed else list(self._tasks.values())
+        if has_succeeded is None:
+            if outcome == "cancelled":
+                return
+            has_succeeded = outcome == "succeeded"
+        tasks = [self._tasks[failed]] if failed and not has_succeeded else list(self._tasks.values())
+        until, before = time.monotonic() + _TELLING, self._cancelled_by
+
+        def is_late() -> bool:
+            return time.monotonic() > until or self._cancelled_by != before
+
         for task in tasks:
-            task.end_run(self._say, has_succeeded=outcome == "succeeded", alone=len(tasks) == 1)
+            task.end_run(self._say, is_late, has_succeeded=has_succeeded, alone=len(tasks) == 1)
 
     def close(self) -> None:
         """Release what the running needed."""

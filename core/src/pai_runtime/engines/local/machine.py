@@ -185,10 +185,10 @@ class NewLocalRun(NewRun):
         note_folder(self._folder.path)
         return _OwnRun(self._run, self._folder)
 
-    def tell_end(self) -> None:
+    def tell_end(self, *, has_succeeded: bool) -> None:
         """Call the hooks for the end of the job, which this element of an array has decided."""
         if self._run is not None:
-            self._run.tell_end()
+            self._run.tell_end(has_succeeded=has_succeeded)
 
     def discard(self) -> None:
         """Remove what was created, if it is empty."""

@@ -4,53 +4,55 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pai_runtime.supervisor.hooks import hook_program
 from pai_runtime.supervisor.spawning import Program
 from pai_runtime.supervisor.task import Inputs
-from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.memfd import SCRIPT_FD, ScratchFile
 from pai_runtime.task.placeholders import fill
-from pai_runtime.task.plan import Plan, Step
+from pai_runtime.task.plan import Step
 
-_SECONDS = 60.0
-"""Timeout in seconds for one hook."""
 _MOST_LINES = 20
 _MOST_BYTES = 64 * 1024
 _PIECE = 65536
+_LOOK = 0.2
+"""Seconds between two looks at whether a hook has ended, or is to be given up."""
 
 
 def call_hooks(
-    plan: Plan,
+    inputs: Inputs,
     steps: Sequence[Step],
     record: str,
     environment: Mapping[str, str],
-    secrets: Mapping[str, str],
     say: Callable[[str], None],
+    is_late: Callable[[], bool],
     *,
     has_succeeded: bool,
 ) -> None:
     """Call the hooks of some steps of a task, with its exit record, and say what they print.
 
-    `environment` is what the task started with, to which its plan adds.
+    Of the options in `inputs` only those for hooks count. `environment` is what the task started with, to
+    which its plan adds. A hook that runs when `is_late` says so is given up.
     """
+    plan, secrets = inputs.plan, inputs.secrets
     values = {**environment, **{each.name: each.value for each in plan.variables()}}
-    inputs = Inputs(plan, secrets, LaunchOptions(hook_argv=hook_argv()))
     mask = Masks(secrets.values()).mask
     for step in steps:
-        program = hook_program(
-            inputs, step, fill(values, secrets), {}, record=record, has_succeeded=has_succeeded
-        )
-        for line in mask(_output(program)).splitlines()[:_MOST_LINES]:
+        try:
+            program = hook_program(
+                inputs, step, fill(values, secrets), {}, record=record, has_succeeded=has_succeeded
+            )
+            said = _output(program, is_late)
+        except Exception as error:  # noqa: BLE001 - the run has ended, whatever becomes of this
+            said = f"{type(error).__name__}: {error}"
+        for line in mask(said).splitlines()[:_MOST_LINES]:
             say(f"{plan.uses[step.use].name}: {line}")
 
 
-def _output(program: Program) -> str:
-    """Return what a hook prints first, or why it could not be called; end what it leaves behind."""
+def _output(program: Program, is_late: Callable[[], bool]) -> str:
+    """Return what a hook prints first, and how it failed; end what it leaves behind. Raises OSError."""
     script = ScratchFile()
     script.write(program.script or b"")
     try:
@@ -63,22 +65,28 @@ def _output(program: Program) -> str:
             cwd=os.sep,
             start_new_session=True,
         ) as process:
-            assert process.stdout is not None  # noqa: S101 - for the type checker
             try:
-                return _read(process.stdout.fileno())
+                said = _read(process, is_late)
             finally:
                 os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet: no other group has its id
-    except OSError as error:
-        return f"{error.filename}: {error.strerror}"
     finally:
         script.close()
+    failed = process.returncode not in (0, -signal.SIGKILL)
+    return f"{said}\nended with status {process.returncode}" if failed else said
 
 
-def _read(output: int) -> str:
-    until, said = time.monotonic() + _SECONDS, bytearray()
-    while (left := until - time.monotonic()) > 0 and select.select([output], [], [], left)[0]:
-        piece = os.read(output, _PIECE)
-        if not piece:
-            return said.decode("utf-8", "backslashreplace")
-        said += piece[: _MOST_BYTES - len(said)]
-    return f"given up after {_SECONDS:g} s"
+def _read(process: subprocess.Popen[bytes], is_late: Callable[[], bool]) -> str:
+    """Return what a process prints until it ends; processes that it leaves may have its output open."""
+    assert process.stdout is not None  # noqa: S101 - for the type checker
+    output, said = process.stdout.fileno(), bytearray()
+    while not is_late():
+        if select.select([output], [], [], _LOOK)[0]:
+            piece = os.read(output, _PIECE)
+            if not piece:
+                break
+            said += piece[: _MOST_BYTES - len(said)]
+        elif os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+    else:
+        said += b"\ngiven up, as it took too long"
+    return said.decode("utf-8", "backslashreplace").strip()

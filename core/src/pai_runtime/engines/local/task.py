@@ -228,16 +228,20 @@ class LocalTask:
         except OSError:
             return {}
 
-    def end_run(self, say: Callable[[str], None], *, has_succeeded: bool, alone: bool) -> None:
+    def end_run(
+        self, say: Callable[[str], None], is_late: Callable[[], bool], *, has_succeeded: bool, alone: bool
+    ) -> None:
         """Call the hooks for the end of the run that are for this task, see `Plan.run_ends`."""
         if steps := self._plan.run_ends(alone=alone):
             from pai_runtime.engines.local.run_ends import call_hooks  # noqa: PLC0415 - few jobs have such
+            from pai_runtime.supervisor.task import Inputs  # noqa: PLC0415
+            from pai_runtime.task.interpreter import hook_argv  # noqa: PLC0415
 
             environment = {**self._options.environment, **self._variables()}
             failed = Result("failed", self.code or 0, "init", message="the task could not be started")
             text = noted(found, "") if (found := self.record()) else exit_record(failed)
-            secrets = self._options.secrets
-            call_hooks(self._plan, steps, text, environment, secrets, say, has_succeeded=has_succeeded)
+            inputs = Inputs(self._plan, self._options.secrets, LaunchOptions(hook_argv=hook_argv()))
+            call_hooks(inputs, steps, text, environment, say, is_late, has_succeeded=has_succeeded)
 
     @property
     def label(self) -> str:
