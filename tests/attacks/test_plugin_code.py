@@ -414,7 +414,7 @@ def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
 _HOOK_IMPORTS = """
 @hookimpl
 def pai_task_starts(use, task):
-    for name in ("brotli", "library"):
+    for name in ("brotli", "oddly", "library"):
         try:
             __import__(name)
         except ImportError as error:
@@ -426,6 +426,8 @@ def pai_task_starts(use, task):
 def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> None:
     made = site.add("org.one", _HOOK_IMPORTS, hooks=["pai_task_starts"])
     site.add("org.evil", files={"brotli.py": EVIL})
+    record = site.add("org.odd", files={"oddly.py": EVIL}).info / "RECORD"
+    record.write_text(record.read_text().replace("oddly.py", '"oddly".py'))  # which is the same in CSV
     other = site.add("org.two", files={"library.py": "print('allowed')"})
     run = tmp_path / "run"
     policy, path = pinned(tmp_path, made, other), write_job(tmp_path, job(**uses("org.one")))
@@ -433,8 +435,9 @@ def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> Non
     assert ended.returncode == 0, ended.stderr
     said = runtime_log(run / "worker/0")
     assert "evil" not in site.imported
-    assert [line.split(": ", 1)[-1] for line in said if "org-evil" in line] == [
-        "the module brotli belongs to org-evil, whose plugins are refused"
+    assert [line.split(": ", 1)[-1] for line in said if "not imported" in line] == [
+        "the module brotli belongs to org-evil, whose plugins are refused",
+        "the module oddly belongs to org-odd, whose plugins are refused",
     ]
     assert "allowed" in said
 
