@@ -13,13 +13,13 @@ GUESSED = "?: a guess at the line that says why, as no rule explains the failure
 """What a person is told of the line that is marked."""
 
 _HARMLESS = ("warn", "info", "debug", "deprecat", "retry", "loss", "epoch", "it/s", "0 error", "no error")
-"""What lines have that mention an error, or measure one."""
+"""Words of lines that only mention an error, or measure one."""
 
 _REPORTS = (
     *("exit code", "exit status", "exitcode", "exited", "non-zero", "returned ", "traceback", "signal"),
     *("terminating", "closing", "aborting", "see above", "error_file", "*** ["),
 )
-"""What lines have that report that something failed, and not why."""
+"""Words of lines that report a failure without its reason."""
 
 _STRONG = ("error:", "exception:", "error]", "fatal", "panic", "critical")
 _WEAK = (

@@ -15,8 +15,8 @@ from pai_runtime.plugin import FailedTask, TaskLog
 def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None, Logs]:
     """Explain a failed task: by the rules if they match its logs, otherwise as its exit record does.
 
-    Also returns the log of its command. More was known when that record was made: what the kernel, the disk
-    and the GPUs said, and the job's rules.
+    The exit record knew more: what the kernel, the disk and the GPUs said, and the job's rules. Also returns
+    the log of the command.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
     match = first_match(rules, _evidence(task.exit_record, user, platform))
