@@ -4,6 +4,7 @@ The failures are those of ``tests/failures``, with the rule that explains each: 
 their lines, or before them, must change nothing.
 """
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -321,6 +322,35 @@ def test_the_exception_itself_is_quoted(log: str, phrase: str, said: str) -> Non
     match = _match(f"{STEPS}{log}")
     assert match
     assert (match.rule.phrase, match.user_match.strip()) == (phrase, said)
+
+
+MANY, LINES = 1 << 20, 1 << 16
+HOSTILE = {
+    "names": ("KeyError: " + "Ray" * MANY, "PythonKeyError"),
+    "a time": ("1" + " " * MANY + "[Errno 28] No space left on device", "NoSpaceLeft"),
+    "slashes": ("/" * MANY + " [Errno 28] No space left on device", "NoSpaceLeft"),
+    "percents": ("%" * MANY + f"\rx\n{TRACEBACK}KeyError: 'lr'", "PythonKeyError"),
+    "bars": ("%|" * MANY + f"\r\n{TRACEBACK}KeyError: 'lr'", "PythonKeyError"),
+    "a dotted name": (f"KeyError: 1\n{CAUSED}\n{TRACEBACK}" + "a." * MANY, "PythonKeyError"),
+    "lines after a wrapper": (f"{CAUSED}\n{TRACEBACK}" + "\n" * LINES + "KeyError: 1", "PythonKeyError"),
+    "lines after what is ignored": (
+        "Exception ignored in: x" + "\n" * LINES + "KeyError: 1",
+        "PythonKeyError",
+    ),
+    "tracebacks": (f" {TRACEBACK}" * (LINES // 32) + "SystemExit: 1\nKeyError: 'lr'", "PythonKeyError"),
+}
+
+
+@pytest.mark.parametrize(("log", "phrase"), HOSTILE.values(), ids=HOSTILE)
+def test_no_log_takes_long_or_much_memory_to_read(log: str, phrase: str) -> None:
+    tracemalloc.start()
+    try:
+        found = _phrase(f"{STEPS}{log}\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == phrase
+    assert peak < 12 * len(log)
 
 
 def test_rules_of_others_are_tried_on_the_log_as_it_is() -> None:

@@ -2,6 +2,10 @@
 
 An exception that nobody caught decides, unless it only passes on what happened elsewhere: in another process,
 on the GPU, on the way to a peer. Then all of the log may have the cause.
+
+The log is the task's: whatever it has, each expression takes time in proportion to it. A repeated group takes
+a hundred bytes each time, so such repeats are limited: to 5,000 lines, more than a traceback at Python's
+limit of recursion has.
 """
 
 import re
@@ -11,13 +15,10 @@ from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK
 KILLED = (137, 143)
 """Exit codes of programs that were ended from outside, whatever they had survived before."""
 
-_EXCEPTION = re.compile(rb"(?:[^\S\n][^\n]*\n|\n)*(?P<line>\S[^\n]*)")
-"""What follows the first line of a traceback: its frames, and the line with the exception."""
-
 _PASSED_ON = re.compile(
     rb"""
     ChildFailedError | CalledProcessError | Process(?:Raised|Exited)Exception | BrokenProcessPool
-    | Ray\w*Error | ray\.exceptions | SystemExit | KeyboardInterrupt | SignalException
+    | \bRay\w{0,60}Error | ray\.exceptions | SystemExit | KeyboardInterrupt | SignalException
     | (?i:
         nccl | c10d | rendezvous | collective | barrier | \bpeer | tcpstore | gloo | horovod | \bmpi
         | \bdist(?:backend|network|store)error
@@ -31,9 +32,11 @@ _PASSED_ON = re.compile(
 )
 """An exception that passes on what happened elsewhere."""
 
+_LONGEST_LINE = 2048
+"""Bytes of a line with an exception that are searched for what it passes on."""
 
 _IGNORED = re.compile(
-    rb"^Exception ignored in:? [^\n]*\n(?:(?:Traceback[^\n]*|[ \t][^\n]*)?\n)*[\w.]+(?::[^\n]*)?$",
+    rb"^Exception ignored in:? [^\n]*\n(?:(?:Traceback[^\n]*|[ \t][^\n]*)?\n){0,5000}[\w.]+(?::[^\n]*)?$",
     re.MULTILINE,
 )
 """An exception that Python has told and forgotten, as it came from a finalizer."""
@@ -49,8 +52,8 @@ _CAUSED = b"The above exception was the direct cause of the following exception:
 _DURING = b"During handling of the above exception, another exception occurred:"
 
 _WRAPPED = re.compile(
-    rb"^" + re.escape(_CAUSED) + rb"[ ]*\n\s*" + re.escape(TRACEBACK) + rb"\n(?:[ \t][^\n]*\n|\n)*"
-    rb"(?:\w+\.)*(?:DatasetGenerationError|InstantiationException|RayTaskError|TorchRuntimeError"
+    rb"^" + re.escape(_CAUSED) + rb"[ ]*\n\s*" + re.escape(TRACEBACK) + rb"\n(?:[ \t][^\n]*\n|\n){0,5000}"
+    rb"(?:\w+\.){0,9}(?:DatasetGenerationError|InstantiationException|RayTaskError|TorchRuntimeError"
     rb"|ProcessRaisedException|TuneError|MlflowException)\b[^\n]*",
     re.MULTILINE,
 )
@@ -77,7 +80,7 @@ def without_cancelled(log: bytes) -> bytes:
     return log if at < 0 else log[:at] + _KILLED_WITH_STEP.sub(b"", log[at:])
 
 
-_INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
+_INDENTED = re.compile(rb"\n[ \t]+(?=(?:\w+\.){0,9}[A-Z]\w*(?:Error|Exception)(?::[^\n]*)?\s*\Z)")
 """An exception as the last line of a log that somebody has indented."""
 
 
@@ -129,13 +132,17 @@ def end_of_program(log: bytes, exit_code: int | None) -> int:
     at = last_words(log)
     if exit_code in KILLED:
         return at
-    start = log.rfind(TRACEBACK, at)
-    while start >= 0:
-        below = log.find(b"\n", start) + 1
-        exception = _EXCEPTION.match(log, below) if below else None
-        if exception and not _PASSED_ON.search(exception["line"]):
-            return _with_lines_of_errors(log, at, start)
-        start = log.rfind(TRACEBACK, at, start)
+    exception, end = b"", len(log)
+    while end > at:
+        begin = log.rfind(b"\n", at, end - 1) + 1 or at
+        start = log.rfind(TRACEBACK, begin, end)
+        if start >= 0 and exception:
+            if not _PASSED_ON.search(exception):
+                return _with_lines_of_errors(log, at, start)
+            exception = b""  # nor does it decide for the tracebacks above, which are indented
+        if not log[begin : begin + 1].isspace():
+            exception = log[begin : min(end, begin + _LONGEST_LINE)]
+        end = begin
     return 0
 
 
@@ -145,7 +152,10 @@ _EXCEPTION_LINE = re.compile(rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: [^\n]
 
 def ends_by_own_exception(log: bytes) -> bool:
     """Return whether a plain log without a whole traceback ends with an exception of the program itself."""
-    return any(not _PASSED_ON.search(found[0]) for found in _EXCEPTION_LINE.finditer(log, last_words(log)))
+    return any(
+        not _PASSED_ON.search(found[0][:_LONGEST_LINE])
+        for found in _EXCEPTION_LINE.finditer(log, last_words(log))
+    )
 
 
 _OF_RANK = re.compile(

@@ -38,8 +38,8 @@ _NOT_ITS_OWN = re.compile(
 """A line that a program which continues hardly writes, beside lines of errors."""
 
 _TOOL = re.compile(
-    rb"(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
-    rb"|(?:ba|da|a|z)?sh|\S+\.sh): "
+    rb"(?:(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
+    rb"|(?:ba|da|a|z)?sh)|\S+\.sh): "
 )
 """A message of a tool or shell whose exit code after it is 1 or 2, unless a script continues."""
 

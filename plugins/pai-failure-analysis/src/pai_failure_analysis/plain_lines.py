@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pai_failure_analysis import regex
 
 _COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
-_REDRAWN = re.compile(rb"(?<![^\r\n])[^%\r\n]*(?:%(?!\|)[^%\r\n]*)*%\|[^\r\n]*\r(?!\n)")
+_REDRAWN = re.compile(rb"(?<![^\r\n])(?=[^\r\n]*\r(?!\n))[^\r\n]*?%\|[^\r\n]*\r")
 """A progress bar that the program has drawn again in the same line."""
 
 _SAMPLE = 64 * 1024

@@ -1,7 +1,8 @@
-"""The question to the watch where the processes of its task are, which only an ancestor of them may answer.
+"""Asking the watch of a task for the stacks of its processes.
 
-It is that where ``kernel.yama.ptrace_scope`` is 1. It listens on a socket in the task's private directory,
-which does not outlive the task, and is for its user alone.
+Where ``kernel.yama.ptrace_scope`` is 1, only an ancestor may read them, and the watch is one. It listens on
+a socket in the task's private directory, which is removed with the task and only its user may open. The
+task's own processes are of this user: they may ask and never read, or listen there themselves.
 """
 
 import contextlib
@@ -19,6 +20,11 @@ _BEGINS_WITHIN = 10.0
 """Seconds after which a watch that is told to begin surely listens."""
 _AGAIN = 0.05
 _PIECE = 1 << 16
+_TAKES = 5.0
+"""Seconds within which who asks has to take the answer."""
+_ANSWERS_WITHIN = 60.0
+_MOST_BYTES = 8 * 1024 * 1024
+"""Seconds and bytes that an answer may take."""
 
 
 def answer_each(answer: Callable[[], str]) -> None:
@@ -40,22 +46,41 @@ def answer_each(answer: Callable[[], str]) -> None:
 
 
 def ask(supervisor: int) -> str:
-    """Return the answer of a watch that is an ancestor of the command; empty if there is none."""
+    """Return the answer of a watch that is an ancestor of the command; empty if none is in bounds."""
     until = time.monotonic() + _BEGINS_WITHIN
     while _has_ancestor(supervisor) and time.monotonic() < until:
         with contextlib.suppress(OSError, KeyError), socket.socket(socket.AF_UNIX) as connection:
             with _path() as path:
                 connection.connect(path)
-            return b"".join(iter(lambda: connection.recv(_PIECE), b"")).decode("utf-8", "replace")
+            return _read(connection)
         time.sleep(_AGAIN)
+    return ""
+
+
+def _read(connection: socket.socket) -> str:
+    """Return what is answered; empty if that is too much, or takes too long."""
+    answer, until = bytearray(), time.monotonic() + _ANSWERS_WITHIN
+    while (left := until - time.monotonic()) > 0 and len(answer) <= _MOST_BYTES:
+        connection.settimeout(left)
+        try:
+            piece = connection.recv(_PIECE)
+        except TimeoutError:
+            break
+        if not piece:
+            return answer.decode("utf-8", "replace")
+        answer += piece
     return ""
 
 
 def _serve(listening: socket.socket, answer: Callable[[], str]) -> None:
     while True:
-        connection, _ = listening.accept()
-        with connection, contextlib.suppress(OSError):  # whoever asked may have gone
-            connection.sendall(answer().encode())
+        try:
+            connection, _ = listening.accept()
+            with connection:
+                connection.settimeout(_TAKES)
+                connection.sendall(answer().encode())
+        except Exception:  # noqa: BLE001 - whatever it was, the next question is to be answered
+            time.sleep(_AGAIN)
 
 
 def _has_ancestor(supervisor: int) -> bool:

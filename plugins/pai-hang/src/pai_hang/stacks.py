@@ -108,8 +108,10 @@ def take_here(processes: Sequence[Process], *, closely: bool = False) -> dict[in
     for process in processes:
         with _reading:
             signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
-            answer = _stacks(process, closely=closely)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            try:
+                answer = _stacks(process, closely=closely)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
         found[process.pid] = _parsed(process.pid, json.dumps(answer).encode(), 0, is_late=False)
     return found
 
