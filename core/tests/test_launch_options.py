@@ -37,6 +37,7 @@ _ALL = LaunchOptions(
     work="/app",
     tools="/usr/local/pai/bundle/applets",
     served_at="127.0.0.1",
+    shares_memory=True,
     umask=0o027,
 )
 

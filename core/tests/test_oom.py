@@ -54,5 +54,13 @@ def test_a_count_that_cannot_be_read_any_more_is_not_known(tmp_path: Path) -> No
     assert kills.since() is None
 
 
+def test_whose_process_was_killed_is_not_known_of_a_cgroup_that_tasks_share(tmp_path: Path) -> None:
+    _count(tmp_path / "proc" / "vmstat", 1)
+    kills = OomKills(tmp_path / "proc", tmp_path / "sys", is_shared=True)
+    assert kills.since() == 0
+    _count(tmp_path / "proc" / "vmstat", 2)
+    assert kills.since() is None
+
+
 def test_this_machine_is_understood() -> None:
     assert OomKills().since() == 0

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pai_runtime.engines.local.site import Site
     from pai_runtime.engines.local.storages import check_storages, image_binds
     from pai_runtime.engines.local.task import TaskSettings
+    from pai_runtime.supervisor.piped_secrets import write_secrets
     from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
     from pai_runtime.supervisor.recording import cannot_run
 
@@ -79,6 +80,7 @@ __all__ = [
     "python_argv",
     "secrets_among",
     "user_directory",
+    "write_secrets",
 ]
 
 _PLACES: Final = {
@@ -102,6 +104,7 @@ _PLACES: Final = {
     "image_binds": "engines.local.storages",
     "lack_of_devices": "engines.local.devices",
     "user_directory": "document.configuration_files",
+    "write_secrets": "supervisor.piped_secrets",
 }
 """The module of each that is imported late."""
 

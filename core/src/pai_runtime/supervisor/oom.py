@@ -11,18 +11,22 @@ if TYPE_CHECKING:
 
 
 class OomKills:
-    """A counter that starts now, of the task's memory cgroup or, where it has none, of the whole machine."""
+    """A counter that starts now, of the task's memory cgroup or, where it has none, of the whole machine.
 
-    def __init__(self, proc: FileName = "/proc", sys: FileName = "/sys") -> None:
+    With `is_shared`, other tasks are in that cgroup: it is not known whose process was killed.
+    """
+
+    def __init__(self, proc: FileName = "/proc", sys: FileName = "/sys", *, is_shared: bool = False) -> None:
+        self._is_shared = is_shared
         candidates = [*_cgroup_files(proc, sys), f"{proc}/vmstat"]
         self._counts = {path: count for path in candidates if (count := _count(path)) is not None}
 
     def since(self) -> int | None:
-        """Return the number of kills since the start; None if nothing here counts them."""
+        """Return the number of kills since the start; None if that is unknown."""
         for path, before in self._counts.items():
             now = _count(path)
             if now is not None:
-                return now - before
+                return None if self._is_shared and now != before else now - before
         return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from pai_runtime.supervisor.piped_secrets import read_secrets
 from pai_runtime.supervisor.spawning import open_standard_streams
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.folder import Folder
@@ -17,7 +18,6 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.record import replace
 from pai_runtime.task.session_socket import listen
 
-_PIECE = 65536
 _STANDARD = (0, 1, 2)
 
 
@@ -46,17 +46,6 @@ def supervise_piped(where: str, options: LaunchOptions) -> int:
         return supervise(folder, given)
 
 
-def read_secrets() -> bytes:
-    """Read the secrets: the number of their bytes, and a JSON object, which is returned."""
-    length = b""
-    while not length.endswith(b"\n"):
-        length += _read(1)
-    found, left = b"", int(length)
-    while len(found) < left:
-        found += _read(min(left - len(found), _PIECE))
-    return found
-
-
 def _secrets() -> int:
     """Return the descriptor of a file with the secrets."""
     fd = os.memfd_create("pai-runtime")
@@ -64,10 +53,3 @@ def _secrets() -> int:
         file.write(read_secrets())
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
-
-
-def _read(most: int) -> bytes:
-    piece = os.read(0, most)
-    if not piece:
-        raise EOFError("whoever started this supervisor has gone")
-    return piece

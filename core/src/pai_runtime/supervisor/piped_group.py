@@ -11,20 +11,23 @@ environment variables; only those that this process has are replaced.
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import select
 import sys
+import time
 
-from pai_runtime.supervisor.piped import read_secrets, supervise_piped
-from pai_runtime.supervisor.process_tree import adopt_orphans, kill_children
+from pai_runtime.supervisor.cpu_shares import cpu_shares
+from pai_runtime.supervisor.piped import supervise_piped
+from pai_runtime.supervisor.piped_secrets import read_secrets, write_secrets
+from pai_runtime.supervisor.process_tree import GONE_EVERY, GONE_WITHIN, adopt_orphans, kill_children
 from pai_runtime.supervisor.spawning import open_standard_streams
 from pai_runtime.supervisor.supervisor import load_all
 from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.own_process import keep_to_ourselves
+from pai_runtime.task.record import replace
 from pai_runtime.task.signals import STOP_SIGNALS, signal
 
 TYPE_CHECKING = False
@@ -43,7 +46,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     adopt_orphans()
     keep_to_ourselves()
-    group = _Group(read_secrets(), _shares(int(most), int(cpus)))
+    group = _Group(read_secrets(), cpu_shares(int(most), int(cpus)))
     os.environ.update({name: value for name, value in loads(variables).items() if name in os.environ})
     load_all()
     gc.collect()
@@ -52,35 +55,28 @@ def main() -> int:
     return 0
 
 
-def _shares(most: int, cpus: int) -> list[set[int]]:
-    """Return the CPUs of each task that runs at a time; empty sets where there are not so many."""
-    ours = sorted(os.sched_getaffinity(0))
-    each = len(ours) // most
-    if each < cpus:
-        return [set[int]()] * most
-    return [set(ours[at * each : (at + 1) * each]) for at in range(most)]
-
-
 class _Group:
     """The supervisors that run, by process id and by number: each has a share of the CPUs, and a lifeline."""
 
     def __init__(self, secrets: bytes, shares: list[set[int]]) -> None:
-        self._input = b"%d\n" % len(secrets) + secrets
+        self._secrets = secrets
         self._shares = shares
         self._pids: dict[int, int] = {}
         self._running: dict[int, tuple[int, int, set[int]]] = {}  # number, lifeline, share
+        self._killed: list[tuple[int, set[int], int, float]] = []  # number, share, wait status, until when
         self._wake = WakePipe()
         self._has_input = True
 
     def serve(self) -> None:
         left = b""
-        while self._has_input or self._running:
+        while self._has_input or self._running or self._killed:
             woken = select.poll()
             for fd in (self._wake.fd, *([0] if self._has_input else [])):
                 woken.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in woken.poll()]
+            ready = [fd for fd, _ in woken.poll(GONE_EVERY * 1000 if self._killed else None)]
             self._wake.clear()
             self._reap()
+            self._clear_up()
             if 0 in ready:
                 piece = os.read(0, _PIECE)
                 self._has_input = bool(piece)
@@ -116,8 +112,7 @@ class _Group:
         """Fork a supervisor; return its process id and its lifeline, which begins with the secrets."""
         read, lifeline = os.pipe()
         try:
-            fcntl.fcntl(lifeline, fcntl.F_SETPIPE_SZ, max(len(self._input), _PIECE))
-            os.write(lifeline, self._input)
+            write_secrets(lifeline, self._secrets)
             pid = os.fork()
         except OSError:
             os.close(lifeline)
@@ -152,7 +147,23 @@ class _Group:
                 number, _, share = self._running.pop(pid)
                 del self._pids[number]
                 if os.WIFSIGNALED(status):
-                    kill_children(but=self._running)  # what the killed supervisor left behind
+                    self._killed.append((number, share, status, time.monotonic() + GONE_WITHIN))
+                else:
+                    self._say_ended(number, share, status)
+
+    def _clear_up(self) -> None:
+        """Kill all processes that killed supervisors would have ended, and tell the ends of these after it.
+
+        These processes come to us, and what they leave comes to us in turn.
+        """
+        if not self._killed:
+            return
+        left = kill_children(but=self._running)
+        killed, self._killed = self._killed, []
+        for number, share, status, until in killed:
+            if left and time.monotonic() < until:
+                self._killed.append((number, share, status, until))
+            else:
                 self._say_ended(number, share, status)
 
     def _say_ended(self, number: int, share: set[int], status: int) -> None:
@@ -169,7 +180,7 @@ def _become(lifeline: int, share: set[int], where: str, options: str) -> NoRetur
             os.sched_setaffinity(0, share)
         os.dup2(lifeline, 0)
         os.close(lifeline)
-        code = supervise_piped(where, LaunchOptions.from_argument(options))
+        code = supervise_piped(where, replace(LaunchOptions.from_argument(options), shares_memory=True))
     except BaseException:  # noqa: BLE001 - see above
         try:
             import traceback  # noqa: PLC0415 - hardly ever needed

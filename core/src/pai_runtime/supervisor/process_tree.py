@@ -15,6 +15,10 @@ PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 
+GONE_EVERY = 0.01
+GONE_WITHIN = 10.0
+"""Seconds between two checks for what a killed supervisor has left, and the timeout for it."""
+
 _MOST_READ = 1 << 14
 
 

@@ -272,5 +272,5 @@ class TaskRunner:
 
     def _count_oom_kills(self) -> OomKills:
         if self._oom_kills is None:
-            self._oom_kills = OomKills()
+            self._oom_kills = OomKills(is_shared=self._task.options.shares_memory)
         return self._oom_kills

@@ -82,6 +82,8 @@ class LaunchOptions:
     """A directory with a shell and the usual programs, for images without."""
     served_at: str | None = None
     """The host at which people reach the services of the task; None: the task's own."""
+    shares_memory: bool = False
+    """Whether tasks of the same run are in its memory cgroup: whose process was out of memory is unknown."""
     umask: int | None = None
     """The umask of the task's processes; None: the supervisor's own."""
 

@@ -1,19 +1,17 @@
 """The command ``srun`` for a step: its arguments, its start, and what it has said."""
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
 from typing import Final
 
-from pai_runtime.engine.local import Folder
+from pai_runtime.engine.local import Folder, write_secrets
 from pai_runtime.engine.messages import printable
 from pai_slurm.allocation import Place
 
 LOG: Final = "srun.log"
 """The file with what ``srun`` says of a step, in the directory of its task."""
 
-_PIPE: Final = 65536
 _MOST_SAID: Final = 8192
 _TELLING: Final = ("node fail", "oom", "out of memory", "cancelled at", "killed", "time limit", "preempt")
 """Parts of lines, in small letters, by which srun tells why a step has ended."""
@@ -37,7 +35,7 @@ def spawn(
     inherited = {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
     read, write = os.pipe()
     try:
-        _fill(write, json.dumps(dict(secrets)).encode())
+        write_secrets(write, json.dumps(dict(secrets)).encode())
         pid = os.posix_spawn(
             argv[0],
             argv,
@@ -61,21 +59,15 @@ def spawn(
     return pid, write
 
 
-def _fill(pipe: int, data: bytes) -> None:
-    """Write data with its length into a pipe that nobody reads yet. Raises OSError if it is too large."""
-    text = b"%d\n" % len(data) + data
-    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, max(len(text), _PIPE))
-    os.write(pipe, text)
-
-
-def last_words(folder: Folder, log: str = LOG) -> str:
+def last_words(folder: Folder, log: str = LOG, since: int = 0) -> str:
     """Return what srun said of why a step ended, such as the loss of its node; empty if nothing.
 
-    Lines that are not its own are of the program that did not get into the image.
+    The first bytes of the log, `since` many, are of earlier steps. Lines that are not its own are of the
+    program that did not get into the image.
     """
     try:
         with os.fdopen(folder.open(log), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_SAID))
+            file.seek(max(since, os.fstat(file.fileno()).st_size - _MOST_SAID))
             lines = file.read(_MOST_SAID).decode("utf-8", "replace").splitlines()
     except OSError:
         return ""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _MANY: Final = 8
 """The least number of tasks of one node that share a step."""
+_ENDS_WITHIN: Final = 10.0
+"""Seconds for steps without tasks to end; then they are killed."""
 MPI_BY_SSH: Final = {
     "OMPI_MCA_plm": "^slurm",
     "OMPI_MCA_ras": "^slurm",
@@ -117,14 +120,18 @@ class Steps:
     def last_words(self, task: Folder) -> str:
         """Return what srun said of why the step of a task ended; empty if nothing."""
         group = self._groups.get(str(task.path))
-        return last_words(self._run, group.log) if group else last_words(task)
+        return group.last_words(str(task.path)) if group else last_words(task)
 
     def close(self) -> None:
-        """Close what is open of steps that have ended."""
+        """Close what is open of steps that have ended, and end those that many tasks shared."""
         for folder in list(self._inputs):
             self._close(folder)
-        for group in set(self._groups.values()):
+        groups = set(self._groups.values())
+        for group in groups:
             group.close()
+        until = time.monotonic() + _ENDS_WITHIN
+        for group in groups:
+            group.wait(until)
 
     def _close(self, folder: str) -> None:
         fd = self._inputs.pop(folder, None)

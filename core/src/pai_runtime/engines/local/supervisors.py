@@ -6,12 +6,8 @@ import time
 
 from pai_runtime.engines.local.site import Site
 from pai_runtime.engines.local.task import LocalTask
-from pai_runtime.supervisor.process_tree import kill_children
+from pai_runtime.supervisor.process_tree import GONE_EVERY, GONE_WITHIN, kill_children
 from pai_runtime.supervisor.wake_pipe import WakePipe
-
-_GONE_EVERY = 0.01
-_GONE_WITHIN = 10.0
-"""Seconds between two checks for what a killed supervisor has left, and the timeout for it."""
 
 
 class Supervisors:
@@ -33,7 +29,7 @@ class Supervisors:
         """Wait at most `seconds` for one to end; return the tasks of all that have, with wait statuses."""
         woken = select.poll()
         woken.register(wake.fd, select.POLLIN)
-        woken.poll((min(seconds, _GONE_EVERY) if self._killed else seconds) * 1000)
+        woken.poll((min(seconds, GONE_EVERY) if self._killed else seconds) * 1000)
         for task in self._running.values():
             task.end_if_overdue()
         wake.clear()
@@ -47,7 +43,7 @@ class Supervisors:
                 continue
             task.forget_process()
             if os.WIFSIGNALED(status):
-                self._killed[task] = status, time.monotonic() + _GONE_WITHIN
+                self._killed[task] = status, time.monotonic() + GONE_WITHIN
             else:
                 ended.append((task, status))
         return ended
