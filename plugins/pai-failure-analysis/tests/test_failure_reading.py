@@ -324,7 +324,7 @@ def test_the_exception_itself_is_quoted(log: str, phrase: str, said: str) -> Non
     assert (match.rule.phrase, match.user_match.strip()) == (phrase, said)
 
 
-MANY, LINES = 1 << 20, 1 << 16
+MANY, LINES = 1 << 20, 1 << 18
 HOSTILE = {
     "names": ("KeyError: " + "Ray" * MANY, "PythonKeyError"),
     "a time": ("1" + " " * MANY + "[Errno 28] No space left on device", "NoSpaceLeft"),
@@ -332,9 +332,12 @@ HOSTILE = {
     "percents": ("%" * MANY + f"\rx\n{TRACEBACK}KeyError: 'lr'", "PythonKeyError"),
     "bars": ("%|" * MANY + f"\r\n{TRACEBACK}KeyError: 'lr'", "PythonKeyError"),
     "a dotted name": (f"KeyError: 1\n{CAUSED}\n{TRACEBACK}" + "a." * MANY, "PythonKeyError"),
-    "lines after a wrapper": (f"{CAUSED}\n{TRACEBACK}" + "\n" * LINES + "KeyError: 1", "PythonKeyError"),
+    "lines after a wrapper": (
+        f"{CAUSED}\n{TRACEBACK}" + "\n" * LINES + "so on\nKeyError: 1",
+        "PythonKeyError",
+    ),
     "lines after what is ignored": (
-        "Exception ignored in: x" + "\n" * LINES + "KeyError: 1",
+        "Exception ignored in: x" + "\n" * LINES + "so on\nKeyError: 1",
         "PythonKeyError",
     ),
     "tracebacks": (f" {TRACEBACK}" * (LINES // 32) + "SystemExit: 1\nKeyError: 'lr'", "PythonKeyError"),

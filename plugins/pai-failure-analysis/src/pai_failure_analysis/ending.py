@@ -99,7 +99,7 @@ _RAISING = re.compile(
 
 _UNFINISHED = re.compile(
     rb"(?:" + re.escape(_CAUSED) + rb"|" + re.escape(_DURING) + rb")\s*(?:"
-    + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n)*)?\Z"
+    + re.escape(TRACEBACK) + rb"[ ]*(?:\n[ \t][^\n]*|\n){0,5000})?\Z"
 )  # fmt: skip
 """The end of a log that was cut off within the traceback of a further exception."""
 
