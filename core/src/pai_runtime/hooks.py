@@ -165,11 +165,11 @@ def pai_task_exits(use: Use, task: Task, record: Mapping[str, Any]) -> None:
 def pai_run_ends(use: Use, task: Task, record: Mapping[str, Any], has_succeeded: bool) -> None:  # noqa: FBT001 - by name
     """Tell others that the run has succeeded or failed; it is not called for a cancelled one.
 
-    `task` is the one that failed the run, after its last attempt, or after success the first task of the
-    first role that has the use; in an array of Slurm, the one that decided the job. `record` is its exit
-    record. The hook is called once, in a process of its own beside the run supervisor, which ends it after a
-    minute; its output and its failure are told where the run is followed. ``task.folder`` need not exist
-    there.
+    `task` is the one that failed the run, after its last attempt; after success, the first task of the first
+    role that has the use, or in an array of Slurm the one whose end decided the job. `record` is its exit
+    record. The hook is called once, in a process of its own beside the run supervisor, which ends all such
+    hooks after a minute; their output and their failures are told where the run is followed.
+    ``task.folder`` need not exist there.
 
     Where the platform itself decides about a run, as on Kubernetes and OpenPAI, tasks call it at their own
     end, at each attempt: the first task if it succeeded, and each that failed on its own. If one failure ends
