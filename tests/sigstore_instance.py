@@ -22,7 +22,6 @@ WORKFLOW = "https://github.com/example/pai-tracker/.github/workflows/release.yml
 REF = "refs/tags/v1.0"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-_PUBLISHED = "https://docs.pypi.org/attestations/publish/v1"
 _PAYLOAD = "application/vnd.in-toto+json"
 _FULCIO = "1.3.6.1.4.1.57264.1."
 _PROMISES = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
@@ -77,13 +76,15 @@ class SigstoreInstance:
         *,
         repository: str | None = None,
         issuer: str = "https://token.actions.githubusercontent.com",
-        predicate: str = _PUBLISHED,
+        predicate: str | None = None,
         logged_after: dt.timedelta = dt.timedelta(minutes=1),
         signed_by: ec.EllipticCurvePrivateKey | None = None,
         promised_by: "SigstoreInstance | None" = None,
         logged_by: "SigstoreInstance | None" = None,
     ) -> dict[str, Any]:
         """An attestation of a file (PEP 740) by a workflow; the options make it another than it seems."""
+        from pypi_attestations import AttestationType  # noqa: PLC0415 - slow, and each worker of the tests would
+
         key = _key()
         claims = {
             8: issuer,
@@ -97,7 +98,7 @@ class SigstoreInstance:
         statement = {
             "_type": "https://in-toto.io/Statement/v1",
             "subject": [subject],
-            "predicateType": predicate,
+            "predicateType": predicate or AttestationType.PYPI_PUBLISH_V1.value,
             "predicate": None,
         }
         payload = json.dumps(statement).encode()
