@@ -208,7 +208,7 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
     mounts = ["/b:/usr/local/pai/bundle:ro", "/run/w/0:/usr/local/pai/runtime.d", "/shared/data:/data:ro"]
     work = "/usr/local/pai/runtime.d/work"
     made = contained(
-        Images("apptainer", bundle="/b"), "docker://x", "/run/w/0", data, gpu=True, spare=tmp_path
+        Images("apptainer", bundle="/b"), "docker://x", "/run/w/0", data, gpu=True, oci_bundle=tmp_path
     )
     assert list(made.command) == [
         str(tmp_path / "apptainer"),
@@ -216,7 +216,7 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
         *(f"--bind={mount}" for mount in mounts),
         *("--nv", "docker://x"),
     ]
-    made = contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", data, gpu=True, spare=tmp_path)
+    made = contained(Images("pyxis", bundle="/b"), "x", "/run/w/0", data, gpu=True, oci_bundle=tmp_path)
     assert (list(made.command), list(made.options)) == (
         [],
         [
@@ -232,5 +232,10 @@ def test_apptainer_and_pyxis_are_told_the_mounts_and_where_to_begin(
 def test_a_path_that_would_be_read_as_two_is_refused(path: str) -> None:
     with pytest.raises(CannotRun):
         contained(
-            Images("pyxis", bundle="/b"), "x", "/run/w/0", [Bind("/d", path)], gpu=False, spare=Path("/run")
+            Images("pyxis", bundle="/b"),
+            "x",
+            "/run/w/0",
+            [Bind("/d", path)],
+            gpu=False,
+            oci_bundle=Path("/run"),
         )

@@ -47,17 +47,18 @@ _OWN: Final = 0o600
 def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Iterable[Plan]) -> None:
     """Write what the other machine needs into an empty directory of the user's own.
 
-    It survives a crash of this process, but not of the machine that has the file system. Raises OSError, and
+    What is written survives a crash of this process, but not of the file server. Raises OSError, and
     `InvalidInput` if the secrets cannot be taken out of the job's file.
     """
+    write = partial(folder.write, mode=_OWN, sync=False)
     file = job_config(job)
     secrets: dict[str, Any] = {"secrets": secret_texts(job.secrets)}
     if file.is_secret:
         secrets["job"] = file.text
     else:
-        folder.write(_JOB, file.text, _OWN, sync=False)
+        write(_JOB, file.text)
     if request.definitions:
-        folder.write(RESOLVED, request.definitions, _OWN, sync=False)
+        write(RESOLVED, request.definitions)
     if request.code is not None:
         with folder.folder(_CODE, make=True) as copy:
             copy_code(request.code, copy)
@@ -68,10 +69,10 @@ def write_submission(folder: Folder, job: Job, request: RunRequest, plans: Itera
         "provenance": dict(request.provenance),
     }
     if request.provenance:
-        folder.write(PROVENANCE, json.dumps(with_plugins(request.provenance, plans)), _OWN, sync=False)
-    folder.write(_REQUEST, json.dumps(asked), _OWN, sync=False)
+        write(PROVENANCE, json.dumps(with_plugins(request.provenance, plans)))
+    write(_REQUEST, json.dumps(asked))
     if file.is_secret or secret_values(job.secrets):
-        folder.write(SECRETS, json.dumps(secrets), _OWN, sync=False)
+        write(SECRETS, json.dumps(secrets))
 
 
 def run_submission(

@@ -91,7 +91,7 @@ class Code:
         if self.origin == "editable":
             return top in self._entry_tops
         listed = text(self.installed, "RECORD") or ""
-        return f"{top}/" in listed or f"{top}." in listed or '"' in listed  # a quoted name has quotes doubled
+        return f"{top}/" in listed or f"{top}." in listed or '"' in listed  # CSV may quote any part of a name
 
     @cached_property
     def namespaces(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ import select
 import time
 from functools import partial
 
-from pai_runtime.supervisor.process_tree import adopt_orphans, kill_all_others, kill_children
+from pai_runtime.supervisor.process_tree import adopt_orphans, kill_all_others, kill_children, reaped
 from pai_runtime.supervisor.spawning import CannotStart, Program, spawn
 from pai_runtime.supervisor.stop import FOREVER
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -243,13 +243,7 @@ class Loop:
         return True
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             child = self._children.pop(pid, None)
             if child is None:
                 continue

@@ -20,7 +20,13 @@ import time
 from pai_runtime.supervisor.cpu_shares import cpu_shares
 from pai_runtime.supervisor.piped import supervise_piped
 from pai_runtime.supervisor.piped_secrets import read_secrets, write_secrets
-from pai_runtime.supervisor.process_tree import GONE_EVERY, GONE_WITHIN, adopt_orphans, kill_children
+from pai_runtime.supervisor.process_tree import (
+    GONE_EVERY,
+    GONE_WITHIN,
+    adopt_orphans,
+    kill_children,
+    reaped,
+)
 from pai_runtime.supervisor.spawning import open_standard_streams
 from pai_runtime.supervisor.supervisor import load_all
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -62,7 +68,8 @@ class _Group:
         self._secrets = secrets
         self._shares = shares
         self._pids: dict[int, int] = {}
-        self._running: dict[int, tuple[int, int, set[int]]] = {}  # number, lifeline, share
+        self._running: dict[int, tuple[int, set[int]]] = {}  # number, share
+        self._lifelines: dict[int, int] = {}
         self._killed: list[tuple[int, set[int], int, float]] = []  # number, share, wait status, until when
         self._wake = WakePipe()
         self._has_input = True
@@ -104,7 +111,8 @@ class _Group:
             self._say_ended(number, share, _FAILED << 8)
             return
         self._pids[number] = pid
-        self._running[pid] = number, lifeline, share
+        self._running[pid] = number, share
+        self._lifelines[pid] = lifeline
         if not self._has_input or signal.sigpending() & {*STOP_SIGNALS}:
             self._tell(pid)  # which was not there yet when all were told
 
@@ -119,7 +127,7 @@ class _Group:
             raise
         else:
             if pid == 0:
-                for fd in (lifeline, *(other for _, other, _ in self._running.values() if other >= 0)):
+                for fd in (lifeline, *self._lifelines.values()):
                     os.close(fd)
                 self._wake.close()
                 _become(read, share, where, options)
@@ -129,22 +137,15 @@ class _Group:
 
     def _tell(self, pid: int) -> None:
         """Tell a supervisor to stop."""
-        number, lifeline, share = self._running[pid]
-        if lifeline >= 0:
+        lifeline = self._lifelines.pop(pid, None)
+        if lifeline is not None:
             os.close(lifeline)
-            self._running[pid] = number, -1, share
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             if pid in self._running:
                 self._tell(pid)
-                number, _, share = self._running.pop(pid)
+                number, share = self._running.pop(pid)
                 del self._pids[number]
                 if os.WIFSIGNALED(status):
                     self._killed.append((number, share, status, time.monotonic() + GONE_WITHIN))

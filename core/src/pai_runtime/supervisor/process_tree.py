@@ -36,6 +36,18 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
     prctl(PR_SET_PDEATHSIG, number)
 
 
+def reaped() -> Iterator[tuple[int, int]]:
+    """Yield the process id and the wait status of each child that has ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
 def kill_children(but: Collection[int] = ()) -> int:
     """Kill the children of this process except those in `but`, and return how many there were.
 

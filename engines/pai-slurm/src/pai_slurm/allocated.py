@@ -162,7 +162,7 @@ class Allocated(Site):
                 str(path / role / str(index)),
                 image_binds(plan, self.wanted.storages, path, make=True),
                 gpu=self.job.roles[role].gpu > 0,
-                spare=path / CONTAINERS / role / str(index),
+                oci_bundle=path / CONTAINERS / role / str(index),
             )
             for (role, index), plan in plans.items()
         }

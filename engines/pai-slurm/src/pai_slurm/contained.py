@@ -28,11 +28,12 @@ class Contained:
 
 
 def contained(
-    images: Images, image: str, folder: str, storages: Sequence[Bind], *, gpu: bool, spare: Path
+    images: Images, image: str, folder: str, storages: Sequence[Bind], *, gpu: bool, oci_bundle: Path
 ) -> Contained:
     """Return how the step of the task in a folder gets into an image, with its storages and the bundle.
 
-    What is to be known of it on its node is written into `spare`, which is made. Raises `CannotRun`.
+    For Slurm's own containers, an OCI bundle is written into the new directory `oci_bundle`. Raises
+    `CannotRun`.
     """
     own = Bind(images.bundle, paths.BUNDLE, read_only=True), Bind(folder, paths.TASK_FOLDER)
     bound = [*own, *storages]
@@ -47,7 +48,7 @@ def contained(
     if images.program == OCI:
         if Path(image).is_dir():
             _make_mount_points(oci.root_of(Path(image)), bound)
-        return Contained(*oci.container(Path(image), work, bound, spare))
+        return Contained(*oci.container(Path(image), work, bound, oci_bundle))
     if images.program == CHARLIECLOUD:
         return Contained((), _charliecloud(image, work, bound))
     binds = [f"--bind={_pair(each)}" for each in bound]

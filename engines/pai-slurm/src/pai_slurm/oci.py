@@ -38,23 +38,23 @@ def root_of(image: Path) -> Path:
 
 
 def container(
-    image: Path, work: str, bound: Sequence[Bind], spare: Path
+    image: Path, work: str, bound: Sequence[Bind], oci_bundle: Path
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Write a bundle for a task into the new directory `spare`.
+    """Write a bundle for a task into the new directory `oci_bundle`.
 
     Return the options of ``srun``, and what precedes the command, as Slurm gives it the environment of the
     step only. Raises `CannotRun`.
     """
     try:
         variables = list(_variables(image))
-        root = spare / _ROOT
+        root = oci_bundle / _ROOT
         root.mkdir(0o700, parents=True)
         config = _config(work, [*_of_image(root_of(image), root), *_of_node(root_of(image)), *bound])
-        (spare / CONFIG).write_text(json.dumps(config))
+        (oci_bundle / CONFIG).write_text(json.dumps(config))
     except (OSError, ValueError) as error:
         raise CannotRun(f"cannot make a container of {image}: {error}") from None
     command = (f"{paths.TOOLS}/env", _PATH, *variables, f"HOME={work}")
-    return (f"--container={spare}",), command
+    return (f"--container={oci_bundle}",), command
 
 
 def _variables(image: Path) -> Iterator[str]:

@@ -48,6 +48,7 @@ class Steps:
         self._folders: dict[int, str] = {}
         self._inputs: dict[str, int] = {}
         self._groups = self._grouped()
+        self._shared = set(self._groups.values())
         self._of_groups: dict[int, GroupStep] = {}
         self.told_by_slurm = False
         """Whether Slurm itself has told the steps to end: they are not told twice."""
@@ -55,7 +56,7 @@ class Steps:
     @property
     def groups(self) -> Collection[int]:
         """The process ids of ``srun`` whose steps have many tasks."""
-        return {group.pid for group in self._groups.values() if group.pid is not None}
+        return {group.pid for group in self._shared if group.pid is not None}
 
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
         """Start a task, and return the process id of its ``srun``, or a number below 0. Raises OSError."""
@@ -85,11 +86,10 @@ class Steps:
 
     def ended(self, children: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the tasks that have ended, with wait statuses; `children` are the processes that have."""
-        groups = set(self._groups.values())
-        for group in groups:
+        for group in self._shared:
             yield from group.ended()
         for pid, status in children:
-            ended = next((each for each in groups if each.pid == pid), None)
+            ended = next((each for each in self._shared if each.pid == pid), None)
             if ended is None:
                 yield pid, status
             else:
@@ -126,11 +126,10 @@ class Steps:
         """Close what is open of steps that have ended, and end those that many tasks shared."""
         for folder in list(self._inputs):
             self._close(folder)
-        groups = set(self._groups.values())
-        for group in groups:
+        for group in self._shared:
             group.close()
         until = time.monotonic() + _ENDS_WITHIN
-        for group in groups:
+        for group in self._shared:
             group.wait(until)
 
     def _close(self, folder: str) -> None:

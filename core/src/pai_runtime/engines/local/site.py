@@ -1,6 +1,5 @@
 """The place where the tasks of a local run run: what the run asks of it."""
 
-import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,6 +9,7 @@ from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.supervisor.process_tree import reaped
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
@@ -54,13 +54,11 @@ class Site(ABC):
         """Release what is there for the run; no task is left by then."""
 
     def ended(self) -> Iterator[tuple[int, int]]:
-        """Yield the id and wait status of each task that has ended, and of other children that have.
+        """Return the ids and wait statuses of each task that has ended, and of other children that have.
 
         It is asked once a child has ended, or a signal has arrived.
         """
-        with contextlib.suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                yield found
+        return reaped()
 
     def cancelled(self, number: int) -> None:  # noqa: B027 - most need not know it
         """Take notice that a signal of this number is to end the run, before the tasks are told to."""

@@ -45,16 +45,16 @@ _NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
 class TaskSettings:
     """The settings that the tasks of a run share.
 
-    `environment` is what all of them start with. `namespaces` 0 means no isolation. `storage` has the binds
-    of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
-    a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
-    name. `launch` starts the supervisor of the task in a folder, which is given secrets, as a child of this
-    process whose end is that of the task, and returns its process id; it raises OSError. Or it returns a
-    negative number of its own, by which `Site.ended` then reports the end. `tell` sends a signal to the task
-    with either number. `last_words`
-    returns what ended a task whose supervisor left no record; empty if unknown. With `is_elsewhere`, the
-    child only stands for a supervisor on another machine: the exit code that is recorded there takes
-    precedence over that of the child. `timeout_of` is whose time limit the run's timeout keeps, for people.
+    `environment` is what all of them start with. `namespaces` 0 means no isolation. `storage` has the
+    binds of each task. With `has_code`, the folder of the run has a copy of the job's code. With
+    `shown_elsewhere`, a task's output goes to its logs only; with `prefixed`, each line that is passed on
+    starts with the task's name. `launch` starts the supervisor of the task in a folder, which is given
+    secrets, as a child of this process whose end is that of the task, and returns its process id; it
+    raises OSError. Or it returns a negative number of its own, by which `Site.ended` then reports the
+    end. `tell` sends a signal to the task with either number. `last_words` returns what ended a task
+    whose supervisor left no record; empty if unknown. With `is_elsewhere`, the child only stands for a
+    supervisor on another machine: the exit code that is recorded there takes precedence over that of the
+    child. `timeout_of` is whose time limit the run's timeout keeps, for people.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
