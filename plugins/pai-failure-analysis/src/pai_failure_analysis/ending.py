@@ -25,7 +25,7 @@ _PASSED_ON = re.compile(
         | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
         | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
         | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
-        | initialization\ failed | root\ cause | see\ (?:above|stack|log)
+        | initialization\ failed | root\ cause | see\ (?:above|stack|log) | via\ ssh
     )
     """,
     re.VERBOSE,
