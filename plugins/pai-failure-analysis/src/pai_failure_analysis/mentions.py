@@ -12,7 +12,8 @@ _MENTIONS = re.compile(
     (?:[\[(<]?\d[\d:.,TZ+/ -]{0,80}[\])>]?[ |:-]{0,20})?  # a time
     (?:[\w./:-]{1,80}\ ?[-|:]\ ?)?                       # a name
     [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE|[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
-    | [^\n]*(?:(?<![Nn]ot\ )\b[Rr]etrying\b|\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )
+    | [^\n]*(?:(?<![Nn]ot\ )\b[Rr]etrying\b
+      |\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )
     """,
     re.VERBOSE,
 )
