@@ -1,6 +1,7 @@
 """When a task hangs, and which of its processes and which task are to blame, by what is seen of them."""
 
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from pai_hang.examining import Examiner, Pace
 from pai_hang.judging import Sample, Silence, below, stand_still, stuck, waits_for_others
 from pai_hang.places import Look, at, lines, odd_ones, places, where
-from pai_hang.processes import TIMED_WAIT, Process
+from pai_hang.processes import TIMED_WAIT, Process, is_service
 from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say, silent_for
 from pai_hang.within import parsed
 from pai_plugin_kit import conformance
+from pai_runtime.supervisor.nvidia_smi import nvidia_smi
 
 test_it_keeps_the_rules_for_plugins = conformance("hang")
 
@@ -414,3 +416,15 @@ def test_beside_a_busy_process_one_hangs_that_cannot_run(
     found, everything = examiner.found(is_idle=False)
     assert [each.process.pid for each in found] == [9] * hangs
     assert len(everything) == 2
+
+
+def test_what_samples_the_gpus_of_a_task_is_none_of_its_processes(tmp_path: Path) -> None:
+    sampler = tmp_path / "nvidia-smi"
+    sampler.write_text("#!/bin/sh\nexec /bin/sleep 1000\n")
+    sampler.chmod(0o755)
+    program = nvidia_smi(None, f"{tmp_path}", driver="/dev/null")
+    assert program
+    with subprocess.Popen(program.argv, env=program.environment) as process:
+        assert is_service(process.pid)
+        assert not is_service(os.getpid())
+        process.kill()

@@ -39,8 +39,9 @@ def nvidia_smi(visible: str | None, path: str, driver: str = _DRIVER) -> Program
         f"--loop={_EVERY}",
     )
     chosen = () if visible is None else (f"--id={visible}",)
+    # The last is what a service has, and neither the command nor a step: it is none of what `stacks` shows.
     return Program(
-        [program, *query, *chosen], {"PATH": path, "LC_ALL": "C", "PAI_TASK_PHASE": "command"}, None
+        [program, *query, *chosen], {"PATH": path, "LC_ALL": "C", "PAI_RUNTIME_PYTHON": ""}, None
     )
 
 

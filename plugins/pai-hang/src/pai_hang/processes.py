@@ -130,7 +130,7 @@ def silent_peers(pid: int) -> tuple[str, ...]:
 
 
 def is_service(pid: int) -> bool:
-    """Return whether a process is a service of the task, or what `exec` runs there."""
+    """Return whether a process is a service of the task, samples its GPUs, or is what `exec` runs there."""
     variables = _text(f"/proc/{pid}/environ").split("\0")
     names = {each.partition("=")[0] for each in variables}
     return "PAI_RUNTIME_PYTHON" in names and "PAI_TASK_PHASE" not in names
