@@ -20,9 +20,13 @@ _PASSED_ON = re.compile(
     ChildFailedError | CalledProcessError | Process(?:Raised|Exited)Exception | BrokenProcessPool
     | \bRay\w{0,60}Error | ray\.exceptions | SystemExit | KeyboardInterrupt | SignalException
     | (?i:
-        nccl | c10d | rendezvous | collective | barrier | \bpeer | tcpstore | gloo | horovod | \bmpi
+        [nhrx]ccl | oneccl | c10d | rendezvous | collective | barrier | \bpeer | tcpstore | gloo
+        | horovod | \bmpi
         | \bdist(?:backend|network|store)error
         | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
+        | hip\ error | miopen | npu\ function\ error | synstatus | habana | ur_result
+        | possibly,\ this\ master\ has\ restarted | failed\ to\ recv | stop_waiting | client\ socket
+        | remote\ process
         | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
         | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
         | initialization\ failed | root\ cause | see\ (?:above|stack|log) | via\ ssh
