@@ -40,9 +40,7 @@ def nvidia_smi(visible: str | None, path: str, driver: str = _DRIVER) -> Program
     )
     chosen = () if visible is None else (f"--id={visible}",)
     # The last is what a service has, and neither the command nor a step: it is none of what `stacks` shows.
-    return Program(
-        [program, *query, *chosen], {"PATH": path, "LC_ALL": "C", "PAI_RUNTIME_PYTHON": ""}, None
-    )
+    return Program([program, *query, *chosen], {"PATH": path, "LC_ALL": "C", "PAI_RUNTIME_PYTHON": ""}, None)
 
 
 class GpuSamples:

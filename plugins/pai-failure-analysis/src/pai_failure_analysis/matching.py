@@ -99,11 +99,12 @@ class _Search:
         patterns = [pattern for rule in rules for pattern in rule.patterns]
         for_user = [each.user_log for each in patterns if each.user_log is not None]
         for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
+        literals = {each.user_log: each.literals for each in patterns if each.user_log is not None}
         self.user = user
         if platform is user:
-            self._in_user = self._in_platform = regex.found(for_user + for_platform, user)
+            self._in_user = self._in_platform = regex.found(for_user + for_platform, user, literals)
         else:
-            self._in_user = regex.found(for_user, user)
+            self._in_user = regex.found(for_user, user, literals)
             self._in_platform = regex.found(for_platform, platform)
 
     def finds(self, pattern: Pattern) -> bool:

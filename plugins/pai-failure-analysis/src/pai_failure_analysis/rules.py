@@ -42,7 +42,8 @@ class Pattern(NamedTuple):
     """The evidence that a rule requires: all of it has to be present; None matches anything.
 
     `exit_code` is the command's, `plugin` the id of the one that failed, or its last part. The expressions
-    are RE2's. `gpu` has findings as in `Evidence.gpu`; of a list, one is enough.
+    are RE2's. `gpu` has findings as in `Evidence.gpu`; of a list, one is enough. Each match of `user_log` has
+    one of the `literals`, if there are any.
     """
 
     exit_code: int | None = None
@@ -55,10 +56,11 @@ class Pattern(NamedTuple):
     user_log: str | None = None
     platform_log: str | None = None
     gpu: Mapping[str, Any] = MappingProxyType({})
+    literals: Sequence[str] = ()
 
     def __str__(self) -> str:
         names = {attribute: name for name, (attribute, _, _) in _FIELDS.items()}
-        words = [f"{names[attribute]} {value}" for attribute, value in _asked(self).items()]
+        words = [f"{names[field]} {value}" for field, value in _asked(self).items() if field in names]
         return ", ".join(words) or "always"
 
 
@@ -114,18 +116,23 @@ def shipped_rules() -> list[Rule]:
 
 def compiled(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of the file `COMPILED`: the rules of an exit spec without faults, one on each line."""
+    from pai_failure_analysis.literals import literals  # noqa: PLC0415 - not where rules are only read
+
     rules, faults = read_rules(entries, SHIPPED)
     assert not faults, faults  # noqa: S101 - these are ours
-    lines = (
-        json.dumps({**rule._asdict(), "patterns": [_asked(pattern) for pattern in rule.patterns]})
+    patterns = {
+        rule.number: [
+            _asked(pattern._replace(literals=literals(pattern.user_log or ""))) for pattern in rule.patterns
+        ]
         for rule in rules
-    )
+    }
+    lines = (json.dumps({**rule._asdict(), "patterns": patterns[rule.number]}) for rule in rules)
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def _asked(pattern: Pattern) -> dict[str, Any]:
     """Return the fields of a pattern that require anything."""
-    return {name: value for name, value in pattern._asdict().items() if value not in (None, {})}
+    return {name: value for name, value in pattern._asdict().items() if value not in (None, {}, (), [])}
 
 
 def shipped_entries() -> list[dict[str, Any]]:

@@ -1,0 +1,53 @@
+"""Literals: texts of which every match of a regular expression has at least one.
+
+What has none of them does not have to be searched for. They are found when the rules are compiled, by
+Python's own parser, which knows what RE2 knows, but for what is taken out here; no task needs this module.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+_LEAST, _MOST = 3, 16
+"""Characters of a literal: fewer are in any log, and more make it no rarer."""
+
+
+def literals(expression: str) -> list[str]:
+    """Return literals of an expression of RE2's; none if it has none, or ignores case."""
+    if "(?i)" in expression:
+        return []
+    known = expression.replace("(?m)", "").replace("(?s)", "").replace(r"\z", r"\Z")
+    try:
+        found = _of(import_module("re._parser").parse(known))
+    except re.error:
+        return []
+    return sorted({each[:_MOST] for each in found})
+
+
+def _of(items: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Return the best literals of one part after the other: each match has all parts."""
+    found: list[list[str]] = []
+    text = ""
+    for operation, operand in items:
+        name = str(operation)
+        if name == "LITERAL":
+            text += chr(operand)
+            continue
+        found.append([text])
+        text = ""
+        if name == "SUBPATTERN" and not operand[1] & re.IGNORECASE:
+            found.append(_of(operand[3]))
+        elif name == "BRANCH":
+            branches = [_of(branch) for branch in operand[1]]
+            found.append([each for branch in branches for each in branch] if all(branches) else [])
+        elif name in ("MAX_REPEAT", "MIN_REPEAT") and operand[0]:
+            found.append(_of(operand[2]))
+    found.append([text])
+    best = max(found, key=_worth)
+    return best if min(map(len, best), default=0) >= _LEAST else []
+
+
+def _worth(texts: Sequence[str]) -> float:
+    """Return how much it tells that one of some texts is there: the rarer each is, and the fewer they are."""
+    return min(map(len, texts), default=0) - len(texts) / 10
