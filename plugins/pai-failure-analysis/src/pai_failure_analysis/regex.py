@@ -10,6 +10,9 @@ import re2  # type: ignore[import-untyped]
 _MEMORY = 256 * 1024 * 1024
 """Maximum memory in bytes for all patterns of one pass; RE2 takes what it needs."""
 
+_AT_ONCE = 32
+"""Patterns in one automaton. Of more the passes are fewer, and the states in a hostile text grow with a power."""
+
 _ALWAYS = rb"\z"
 """A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
 found nothing. At the end of the text, because that costs nothing on the way there."""
@@ -30,16 +33,16 @@ def found(
 ) -> frozenset[str]:
     """Return the patterns, which must be valid, that match anywhere in a text.
 
-    Each match of a pattern has one of its `literals`, if it is given any. Only patterns with one in the text are
-    searched for: words of many patterns make an automaton for all of them a thousand times as slow.
+    Each match of a pattern has one of its `literals`, if it is given any: what has none in the text is not searched
+    for. So a log of words of many patterns costs seconds, and not the minutes of one automaton for all patterns,
+    which such words lead to a new state again and again.
     """
     known = [each for pattern in patterns for each in literals.get(pattern, ())]
     there = {*_found(known, text, is_literal=True)}
-    return frozenset(
-        _found(
-            [each for each in patterns if not (own := literals.get(each)) or not there.isdisjoint(own)], text
-        )
-    )
+    unique = dict.fromkeys(patterns)
+    possible = [each for each in unique if not (own := literals.get(each)) or not there.isdisjoint(own)]
+    groups = (possible[at : at + _AT_ONCE] for at in range(0, len(possible), _AT_ONCE))
+    return frozenset(each for group in groups for each in _found(group, text))
 
 
 def _found(patterns: Sequence[str], text: bytes, *, is_literal: bool = False) -> Iterator[str]:
@@ -59,7 +62,7 @@ def _found(patterns: Sequence[str], text: bytes, *, is_literal: bool = False) ->
         yield from (each for each in unique if span(each, text))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _automaton(patterns: tuple[str, ...], memory: int, is_literal: bool) -> Any:  # noqa: FBT001 - for the cache
     """Compile patterns to one automaton, cached, since this takes longer than a search.
 
