@@ -35,8 +35,8 @@ from benchmarks.measure import (
     timings,
 )
 from pai_pod.handover import Handover, hand_over
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
+from pai_task.folder import Folder
+from pai_task.paths import BUNDLE, LAUNCHER, VOLUME
 
 RUNS, RUNS_OF_INIT = 25, 5
 MOST_TIMES = 4.0

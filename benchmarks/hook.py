@@ -14,9 +14,9 @@ from typing import Any
 from benchmarks.measure import Thing, first_byte, in_turn, milliseconds, process, table, times
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.metadata import Distribution
-from pai_runtime.task.interpreter import argv_of, search_path
-from pai_runtime.task.plan import UseRecord
-from pai_runtime.task.record_json import to_json
+from pai_task.interpreter import argv_of, search_path
+from pai_task.plan import UseRecord
+from pai_task.record_json import to_json
 
 RUNS = 25
 ID = "org.example.nothing"

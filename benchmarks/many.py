@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.measure import PROGRAM, job, table, times, write_job
-from pai_runtime.supervisor.process_tree import descendants
+from pai_task.supervisor.process_tree import descendants
 
 TASKS = 500
 MOST_TIMES = 8

@@ -23,7 +23,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 
 RUNS = 5
 TASKS = 2000

@@ -32,8 +32,8 @@ from benchmarks.measure import (
     timings,
     write_job,
 )
-from pai_runtime.supervisor.process_tree import adopt_orphans, descendants
 from pai_slurm.queue import Queue
+from pai_task.supervisor.process_tree import adopt_orphans, descendants
 from tests.slurm_cluster import SlurmCluster, running_slurm
 
 RUNS: Final = 8

@@ -22,7 +22,7 @@ from benchmarks.measure import (
     times,
     write_job,
 )
-from pai_runtime.task.interpreter import python_argv
+from pai_task.interpreter import python_argv
 
 RUNS = 15
 RUNS_OF_MANY = 3

@@ -27,7 +27,7 @@ from benchmarks.measure import (
     times,
     write_job,
 )
-from pai_runtime.task.interpreter import python_argv
+from pai_task.interpreter import python_argv
 
 RUNS = 15
 MOST_TIMES = 4.0
@@ -88,7 +88,7 @@ def _supervisor(path: Path, folder: Path) -> list[str]:
     plan = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
     (folder / "work").mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps({**plan, "folder": str(folder)}), "utf-8")
-    return python_argv("pai_runtime.supervisor.__main__", str(folder))
+    return python_argv("pai_task.supervisor.__main__", str(folder))
 
 
 def _fresh(folder: Path, thing: Thing) -> Thing:

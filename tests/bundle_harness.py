@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pai_pod.bundle.interpreter import SEARCH_PATH
 from pai_pod.bundle.launcher import launcher
-from pai_runtime.task.paths import BUNDLE, LAUNCHER
+from pai_task.paths import BUNDLE, LAUNCHER
 from tests.needs import MOUNT_NAMESPACE
 
 USER = 12345 if os.geteuid() == 0 else 0

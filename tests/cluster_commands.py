@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pai_runtime import cli as command_line
-from pai_runtime.task.signals import STOP_SIGNALS
 from pai_runtime.terminal import view as view_module
+from pai_task.signals import STOP_SIGNALS
 from tests.small_cluster import OPENS, Opened, SmallCluster, find_plugins_in, install_engine, write_profiles
 from tests.support import job
 

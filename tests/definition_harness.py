@@ -17,7 +17,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.support import write_job
 
 _PLUGINS = job_plugins(Host(NO_POLICY))

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from pai_runtime.supervisor import __main__, runner
+from pai_task.supervisor import __main__, runner
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ from pai_runtime.engines.local.isolation import clean_up, make_folders
 from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.engines.local.launch import Bind, Isolated, Launch
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
+from pai_task.folder import Folder
+from pai_task.launch import LaunchOptions
 
 
 def main() -> int:

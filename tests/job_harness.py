@@ -22,7 +22,7 @@ from pai_runtime.job.uses import RoleResolver
 from pai_runtime.plan.build import PlannedRole, Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job, planned_roles
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.support import write_job
 
 

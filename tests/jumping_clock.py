@@ -4,7 +4,7 @@ import signal
 import time
 from types import FrameType
 
-from pai_runtime.supervisor import __main__ as supervisor
+from pai_task.supervisor import __main__ as supervisor
 
 JUMP = signal.SIGURG
 """One that a supervisor does not pass on."""
@@ -13,7 +13,7 @@ JUMP_SECONDS = 1000
 
 
 def main() -> int:
-    """Supervise as ``python -m pai_runtime.supervisor`` does; the task's exit code."""
+    """Supervise as ``python -m pai_task.supervisor`` does; the task's exit code."""
     real, jumped = time.monotonic, 0
 
     def jump(_number: int, _frame: FrameType | None) -> None:

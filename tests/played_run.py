@@ -12,10 +12,10 @@ from unittest.mock import patch
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.run_lock import lock
 from pai_runtime.runs.state import Run, read_run
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
-from pai_runtime.task.layout import USER_LOG, USER_LOG_TIMES
-from pai_runtime.task.log_file import LogFile, TimedLogFile
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
+from pai_task.layout import USER_LOG, USER_LOG_TIMES
+from pai_task.log_file import LogFile, TimedLogFile
 
 
 def timestamp(seconds: float) -> str:

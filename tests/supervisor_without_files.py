@@ -6,7 +6,7 @@ So it is in a pod where a step or the command has removed the bundle, or put som
 import sys
 from typing import Any
 
-from pai_runtime.supervisor import __main__, loop, spawning
+from pai_task.supervisor import __main__, loop, spawning
 
 
 def main() -> int:

@@ -12,13 +12,13 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.supervisor.loop import ExitStatus
-from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.launch import DEFAULT, LaunchOptions
-from pai_runtime.task.outcome import Result
-from pai_runtime.task.plan import Command, Plan, Service, Step, UseRecord, Variable
-from pai_runtime.task.vocabulary import FailurePolicy, Phase, StopReason
+from pai_task.analysis import Analysis
+from pai_task.interpreter import python_argv
+from pai_task.launch import DEFAULT, LaunchOptions
+from pai_task.outcome import Result
+from pai_task.plan import Command, Plan, Service, Step, UseRecord, Variable
+from pai_task.supervisor.loop import ExitStatus
+from pai_task.vocabulary import FailurePolicy, Phase, StopReason
 from tests import isolated_task
 
 _HOOKS = "pai_runtime.host.hook_runner"
@@ -76,7 +76,7 @@ class TaskRun:
         plan_text: str | None = None,
         wrap: Sequence[str] = (),
         fds: Sequence[int] = (),
-        module: str = "pai_runtime.supervisor.__main__",
+        module: str = "pai_task.supervisor.__main__",
     ) -> None:
         self.folder = Path(plan.folder)
         (self.folder / "work").mkdir(parents=True, exist_ok=True)

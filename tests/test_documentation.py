@@ -20,9 +20,9 @@ import yaml
 
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
-from pai_runtime.task import exit_codes
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, CANNOT_RUN, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
-from pai_runtime.task.launch import LaunchOptions
+from pai_task import exit_codes
+from pai_task.exit_codes import CALLBACK_FAILED, CANNOT_RUN, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_task.launch import LaunchOptions
 from tests.forked_command import forked_command
 from tests.support import JOBS, PROGRAM, ROOT, callback, cli, cli_each, job, made_once, validator, write_job
 from tools import reference
@@ -385,7 +385,7 @@ PLANNED = [
 
 
 def test_every_plan_fits_its_schema() -> None:
-    schema = validator("pai_runtime.task", "plan.schema.json")
+    schema = validator("pai_task", "plan.schema.json")
     for done in cli_each(*(("plan", path, "--json") for path in PLANNED)):
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
@@ -407,11 +407,11 @@ def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:
     assert cli("run", path, "--out", tmp_path / "run").returncode
     records = [yaml.safe_load((tmp_path / f"run/worker/{index}/exit.yaml").read_text()) for index in (0, 1)]
     for record in records:
-        validator("pai_runtime.task", "exit-record.schema.json").validate(record)
+        validator("pai_task", "exit-record.schema.json").validate(record)
     keys = {key for record in records for key in record}
-    assert keys <= package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+    assert keys <= package_schema("pai_task", "exit-record.schema.json")["properties"].keys()
     state = json.loads((tmp_path / "run/worker/0/state.json").read_text("utf-8"))
-    validator("pai_runtime.task", "state.schema.json").validate(state)
+    validator("pai_task", "state.schema.json").validate(state)
     run = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
     validator("pai_runtime.runs", "run.schema.json").validate(run)
     assert run.keys() == package_schema("pai_runtime.runs", "run.schema.json")["properties"].keys()

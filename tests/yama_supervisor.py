@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from pai_runtime.supervisor import __main__, keeper
+from pai_task.supervisor import __main__, keeper
 
 
 def main() -> int:

@@ -22,8 +22,8 @@ from pathlib import Path
 from pai_pod.bundle.make import make_bundle
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.task.exit_record import read_exit_record, read_termination_message
-from pai_runtime.task.folder import Folder
+from pai_task.exit_record import read_exit_record, read_termination_message
+from pai_task.folder import Folder
 from tests.containers import images
 from tests.containers.pod import Pod
 from tests.init_harness import config

@@ -41,11 +41,11 @@ from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION, job_format
-from pai_runtime.task import exit_codes as own_exit_codes
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.vocabulary import Outcome, Phase
 from pai_slurm.allocation_engine import AllocationEngine
 from pai_slurm.cluster import SlurmCluster
+from pai_task import exit_codes as own_exit_codes
+from pai_task.names import framework_name
+from pai_task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -138,21 +138,21 @@ DOCUMENTS: Final = {
         "`INIT_CONFIG` in the init container of a pod, or `init_plugins.yaml` in `PAI_CONFIG_DIR`: YAML.",
     ),
     "Plan": (
-        "pai_runtime.task",
+        "pai_task",
         "plan.schema.json",
         r"What `pai-runtime plan --json` prints, and `plan.json`. The secret `y` is `\u0000y\u0000` in it.",
     ),
     "Exit record": (
-        "pai_runtime.task",
+        "pai_task",
         "exit-record.schema.json",
         "`exit.yaml` of a task: YAML, at most 4096 bytes.",
     ),
     "Event": (
-        "pai_runtime.task",
+        "pai_task",
         "events.schema.json",
         "A line of `events.jsonl` of a task. The file is renamed to `events.jsonl.1` when it reaches 1 MiB.",
     ),
-    "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
+    "State": ("pai_task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the directory of a run."),
     "Event of a run": (
         "pai_runtime.runs",

@@ -14,11 +14,11 @@ from pai_runtime.cli.plugin_commands import DISTRIBUTIONS
 from pai_runtime.host.discovery import InstalledPlugins, declared_commands
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.completion import first_failure
-from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT, UNEXPLAINED
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.plan import Step
-from pai_runtime.task.vocabulary import Phase
+from pai_task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT, UNEXPLAINED
+from pai_task.launch import LaunchOptions
+from pai_task.plan import Step
+from pai_task.supervisor.lifecycle import run_task as run_lifecycle
+from pai_task.vocabulary import Phase
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
 from tests.task_harness import Pretend, TaskRun, make_fifo, plan, shell

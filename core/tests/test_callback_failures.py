@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.task.exit_codes import CALLBACK_FAILED
+from pai_task.exit_codes import CALLBACK_FAILED
 from tests.plugin_factory import Site, uses
 from tests.support import callback, cli_each, exit_record, job, write_job
 

@@ -15,7 +15,7 @@ from pai_runtime.engines.local.placement import placement
 from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import JobEnvironment
-from pai_runtime.task.plan import PLATFORM, Variable
+from pai_task.plan import PLATFORM, Variable
 from tests.job_harness import build
 from tests.support import job
 

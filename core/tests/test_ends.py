@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.plan import EVENTS, Plan, PlannedService, Service, Step
+from pai_task.launch import LaunchOptions
+from pai_task.plan import EVENTS, Plan, PlannedService, Service, Step
 from tests import jumping_clock
 from tests.jumping_clock import JUMP, JUMP_SECONDS
 from tests.plugin_factory import Site

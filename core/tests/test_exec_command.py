@@ -20,8 +20,8 @@ from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.plugin import UserError
 from pai_runtime.runs.state import Run
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.session_socket import connect
+from pai_task.folder import Folder
+from pai_task.session_socket import connect
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, callback, cli, job, write_job
 from tests.typed_terminal import Terminal

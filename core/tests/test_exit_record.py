@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.schemas import package_schema
-from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.exit_record import (
+from pai_task.analysis import Analysis
+from pai_task.exit_codes import RUNTIME_ERROR
+from pai_task.exit_record import (
     MOST_BYTES,
     exit_record,
     read_termination_message,
     termination_message,
 )
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.outcome import CallbackFailure, Result
+from pai_task.launch import LaunchOptions
+from pai_task.outcome import CallbackFailure, Result
 from tests.support import validator
 from tests.task_harness import plan, run_task, use
 
-_OF_RECORDS = validator("pai_runtime.task", "exit-record.schema.json")
+_OF_RECORDS = validator("pai_task", "exit-record.schema.json")
 _ANY = st.text(st.characters(), max_size=3000) | st.text('\0\x7f"\\\n\ufeff\U0001f600', max_size=6000)
 
 
@@ -99,7 +99,7 @@ def test_every_key_of_its_schema_is_one_that_a_record_has() -> None:
     guessed = yaml.safe_load(exit_record(Result("failed", 1, "command"), (), ("cannot read grid", "")))
     assert (
         record.keys() | {*guessed}
-        == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+        == package_schema("pai_task", "exit-record.schema.json")["properties"].keys()
     )
 
 

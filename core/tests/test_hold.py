@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pai_runtime.task import state
-from pai_runtime.task.plan import Step
+from pai_task import state
+from pai_task.plan import Step
 from tests.support import cli, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 

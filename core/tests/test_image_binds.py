@@ -8,7 +8,7 @@ import pytest
 from pai_runtime.engines.local.launch import Bind
 from pai_runtime.engines.local.storages import binds, image_binds
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.plan import Command, Mount, Plan, PlannedMount, UseRecord
+from pai_task.plan import Command, Mount, Plan, PlannedMount, UseRecord
 
 USE = UseRecord("data", "org.example", "pai-x", "1.0", "", {}, "fail", "job.yaml:1:1", ("worker",), ())
 

@@ -19,7 +19,7 @@ import yaml
 import pai_runtime
 from pai_runtime.engines.local.isolation import Isolation
 from pai_runtime.engines.local.launch import Isolated
-from pai_runtime.task.layout import WRITTEN
+from pai_task.layout import WRITTEN
 from tests.support import PROGRAM, cli, job, write_job
 from tests.task_harness import isolating, plan
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.task.names import framework_name
+from pai_task.names import framework_name
 from tests.job_harness import build, command, compared_words, load, load_file, uses
 from tests.support import callback, job, write_job
 

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pai_runtime.task import state
-from pai_runtime.task.plan import PlannedService, Service
+from pai_task import state
+from pai_task.plan import PlannedService, Service
 from tests.plugin_factory import Site, uses
 from tests.support import PROGRAM, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell

@@ -14,9 +14,9 @@ import pytest
 
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.launch import Rotation
 from pai_runtime.terminal import live_view, task_output
 from pai_runtime.terminal.live_view import LiveView
+from pai_task.launch import Rotation
 from tests.played_run import PlayedRun
 from tests.screen import Screen
 from tests.small_cluster import SmallCluster

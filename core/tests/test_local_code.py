@@ -16,7 +16,7 @@ from pai_runtime.engines.code import MUCH, Code, CodeEntry, check_code, find_cod
 from pai_runtime.engines.ignoring import Ignored
 from pai_runtime.engines.local.code_copy import copy_code
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_task.folder import MOST_LEVELS, Folder
 from tests.job_harness import load_file
 from tests.support import PROGRAM, cli, cli_each, job, write_job
 

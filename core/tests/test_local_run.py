@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from pai_runtime import __version__
-from pai_runtime.task.masking import SHORTEST
-from pai_runtime.task.runtime_log import PRINTED
+from pai_task.masking import SHORTEST
+from pai_task.runtime_log import PRINTED
 from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 
 IN_THE_OPEN = ("--isolation", "none")

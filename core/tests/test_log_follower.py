@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
-from pai_runtime.task.log_file import LogFile, TimedLogFile
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
+from pai_task.log_file import LogFile, TimedLogFile
 
 
 def all_of(follower: LogFollower, most: int = 1000) -> bytes:

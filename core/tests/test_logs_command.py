@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.cli import FEWEST_FILES
-from pai_runtime.task.launch import Rotation
+from pai_task.launch import Rotation
 from tests.forked_command import forked_command
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli

@@ -12,8 +12,8 @@ from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.plan import PLATFORM, Command, Plan, Variable
-from pai_runtime.task.record import replace
+from pai_task.plan import PLATFORM, Command, Plan, Variable
+from pai_task.record import replace
 from tests.plugin_factory import Site, uses
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 

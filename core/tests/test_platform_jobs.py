@@ -13,8 +13,8 @@ from pai_runtime.job.model import PLUGIN_PREFIX, Job
 from pai_runtime.job.ports import port_counts
 from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Mount, Plan, UseRecord
+from pai_task.placeholders import show
+from pai_task.plan import PEERS, PLATFORM, Mount, Plan, UseRecord
 from tests.support import JOBS
 
 FOLDER = JOBS / "platform"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.job.order import dependencies_first
-from pai_runtime.task.plan import OnPreemption
+from pai_task.plan import OnPreemption
 from tests.job_harness import build, checked_roles, command, load, parameters, uses
 from tests.support import callback, job
 

@@ -14,7 +14,7 @@ from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.job import budget
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.secrets import as_placeholders
-from pai_runtime.task.placeholders import placeholder
+from pai_task.placeholders import placeholder
 from tests.job_harness import build, command, command_problems, load, load_file, parameters, resolver, uses
 from tests.support import callback, job, write_job
 

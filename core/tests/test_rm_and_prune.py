@@ -18,7 +18,7 @@ from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.errors import CannotRemove
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 from tests.played_run import PlayedRun, timestamp
 from tests.support import PROGRAM, callback, cli, cli_each, job, write_job
 

@@ -24,8 +24,8 @@ from pai_runtime.runs.state import (
     Unreadable,
     read_run,
 )
-from pai_runtime.task.exit_record import read_exit_record
-from pai_runtime.task.folder import Folder
+from pai_task.exit_record import read_exit_record
+from pai_task.folder import Folder
 from tests.played_run import PlayedRun
 
 SCHEMA = package_schema("pai_runtime.runs", "run.schema.json")

@@ -12,7 +12,7 @@ from pai_runtime.document.schemas import check, located_in
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
-from pai_runtime.task.placeholders import placeholder
+from pai_task.placeholders import placeholder
 from tests.job_harness import validated, yaml_text
 from tests.support import callback, job
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from pai_runtime.runs.run_lock import is_unlocked, lock, lock_holder
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 from tests.support import PROGRAM, callback, cli, job, write_job
 
 

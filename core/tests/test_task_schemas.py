@@ -10,11 +10,11 @@ from typing import Any, get_args
 import pytest
 
 from pai_runtime.document.schemas import package_schema
-from pai_runtime.task import plan as plans
-from pai_runtime.task import vocabulary
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.launch import PHASES
-from pai_runtime.task.plan import (
+from pai_task import plan as plans
+from pai_task import vocabulary
+from pai_task.exit_codes import RUNTIME_ERROR
+from pai_task.launch import PHASES
+from pai_task.plan import (
     Command,
     Mount,
     OnPreemption,
@@ -29,7 +29,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
-from pai_runtime.task.state import state_after
+from pai_task.state import state_after
 from tests.support import validator
 from tests.task_harness import run_task
 
@@ -77,7 +77,7 @@ _WHOLE = Plan(
 
 
 def _schema(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = dict(package_schema("pai_runtime.task", f"{name}.schema.json"))
+    schema: dict[str, Any] = dict(package_schema("pai_task", f"{name}.schema.json"))
     return schema
 
 
@@ -90,7 +90,7 @@ def _properties(schema: Any, *path: str) -> Any:
 
 def test_a_whole_plan_comes_back_and_fits_its_schema() -> None:
     document = _WHOLE.to_json()
-    validator("pai_runtime.task", "plan.schema.json").validate(document)
+    validator("pai_task", "plan.schema.json").validate(document)
     assert Plan.from_json(document) == _WHOLE
 
 
@@ -118,7 +118,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 @pytest.mark.parametrize("path", list(_places(_WHOLE.to_json())), ids=str)
 def test_a_plan_with_a_value_of_another_type_or_without_it_is_refused_as_that(path: tuple[Any, ...]) -> None:
-    checked = validator("pai_runtime.task", "plan.schema.json")
+    checked = validator("pai_task", "plan.schema.json")
     for wrong in (..., *_WRONG):
         document: Any = deepcopy(_WHOLE.to_json())
         place = document
@@ -205,7 +205,7 @@ def test_a_state_has_all_that_its_schema_names() -> None:
     state = state_after({}, {"event": "supervisorStarted", "time": 1.0, "pid": 1})
     state = state_after(state, {"event": "commandStarted", "time": 2.0})
     assert state.keys() == _schema("state")["properties"].keys()
-    validator("pai_runtime.task", "state.schema.json").validate(state)
+    validator("pai_task", "state.schema.json").validate(state)
 
 
 def test_words_that_are_needed_without_their_types_are_the_same() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.supervisor import process_tree, usage
-from pai_runtime.supervisor.process_tree import descendants
+from pai_task.supervisor import process_tree, usage
+from pai_task.supervisor.process_tree import descendants
 from tests.support import cli, job, write_job
 
 GROW = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime import cli
-from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def refusal(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.state import RunTask
-from pai_runtime.task.placeholders import placeholder
-from pai_runtime.task.variables import Setting, parse_settings
+from pai_task.placeholders import placeholder
+from pai_task.variables import Setting, parse_settings
 from tests.played_run import PlayedRun
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell

@@ -227,7 +227,7 @@ def test_ctrl_c_while_the_command_starts_shows_no_traceback() -> None:
     started = f"{start}; sys.path[:] = {sys.path!r}; from pai_runtime.cli import main; sys.exit(main())"
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\nfrom pai_runtime import console_script as script\n"
-        "from pai_runtime.task import interpreter\n"
+        "from pai_task import interpreter\n"
         f"interpreter.python_argv = lambda *args: [sys.executable, '-c', {started!r}, *args[1:]]\n"
         "script.main()\n"
     )
@@ -242,7 +242,7 @@ import os, signal, sys
 sys.path[:] = {sys.path!r}
 class Finder:
     def find_spec(name, path, target=None):
-        if name.startswith("pai_runtime.task"):
+        if name.startswith("pai_task"):
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder)
 from pai_runtime.console_script import main

@@ -20,8 +20,8 @@ from pai_runtime.engines.local import fork_server
 from pai_runtime.engines.local import launcher as launcher_module
 from pai_runtime.engines.local.launch import Launch
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
+from pai_task.folder import Folder
+from pai_task.launch import LaunchOptions
 from tests.needs import is_met
 from tests.support import PROGRAM, job, write_job
 from tests.task_harness import plan

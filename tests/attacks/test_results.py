@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.plan import PlannedService, Service, Step
+from pai_task.launch import LaunchOptions
+from pai_task.plan import PlannedService, Service, Step
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, callback, cli, exit_record, job, write_job
 from tests.task_harness import plan, run_task, shell

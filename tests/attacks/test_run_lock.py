@@ -15,7 +15,7 @@ from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.run_folder import RunFolder
 from pai_runtime.runs.state import Run
-from pai_runtime.task.removal import remove
+from pai_task.removal import remove
 from tests.job_harness import build
 from tests.played_run import PlayedRun
 from tests.support import cli, job, write_job

@@ -16,8 +16,8 @@ import pytest
 from pai_runtime.document.problems import InvalidInput, Position
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.engines.code import find_code
-from pai_runtime.task.masking import Masks
-from pai_runtime.task.placeholders import placeholder
+from pai_task.masking import Masks
+from pai_task.placeholders import placeholder
 from tests.job_harness import load_file
 from tests.plugin_factory import Site, uses
 from tests.support import callback, cli, job, write_job

@@ -17,8 +17,8 @@ from pai_pod.runtime_log import KEPT, MOST_TOLD, print_runtime_log
 from pai_pod.told_variables import MOST_BYTES, PREFIX, read_told, told_line
 from pai_runtime.runs import log_follower
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
 from tests.init_harness import volume
 
 __all__ = ["volume"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pai_runtime.task.launch import LaunchOptions
+from pai_task.launch import LaunchOptions
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
 from tests.support import (

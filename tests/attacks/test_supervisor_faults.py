@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR
-from pai_runtime.task.vocabulary import Event
+from pai_task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR
+from pai_task.vocabulary import Event
 from tests import faulty_supervisor
 from tests.task_harness import plan, run_task, shell
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pai_runtime
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, PROGRAM, callback, cli, content, job, write_job
 
@@ -392,7 +392,7 @@ class TestFolder:
     ) -> None:
         (tmp_path / place).mkdir(parents=True)
         before = contents(victim)
-        script = "from pathlib import Path; from pai_runtime.task.folder import Folder\n"
+        script = "from pathlib import Path; from pai_task.folder import Folder\n"
         script += f"Folder.at(Path({str(tmp_path)!r})).remove('private')"
         mount = f'{shlex.join(["mount", "--bind", str(victim), str(tmp_path / place)])} && exec "$@"'
         argv = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", script]

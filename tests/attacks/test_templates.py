@@ -3,7 +3,7 @@
 import pytest
 
 from pai_definitions.template import LONGEST
-from pai_runtime.task.placeholders import placeholder
+from pai_task.placeholders import placeholder
 from tests.template_harness import given, problems, render
 
 SECRET = placeholder("key")

@@ -10,9 +10,9 @@ from uuid import uuid4
 import yaml
 
 from pai_pod.handover import Handover, hand_over
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
-from pai_runtime.task.plan import Plan
+from pai_task.folder import Folder
+from pai_task.paths import BUNDLE, LAUNCHER, VOLUME
+from pai_task.plan import Plan
 from tests import pods
 from tests.containers.runc import Container, Ended, Mount, Running
 from tests.support import PROGRAM

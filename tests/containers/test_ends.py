@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pai_pod.volume import keep_from_others
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Step
+from pai_task.folder import Folder
+from pai_task.plan import Step
 from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.containers.runc import Mount, Running
 from tests.task_harness import plan, shell

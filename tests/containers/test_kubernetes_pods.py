@@ -17,7 +17,7 @@ from pai_pod.runtime_log import KEPT
 from pai_pod.told_variables import is_told, read_told
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
-from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
+from pai_task.exit_codes import INIT_GANG_TIMEOUT
 from tests.all_plugins import EXAMPLE as ALL_PLUGINS
 from tests.all_plugins import repository
 from tests.containers.cluster import Cluster, started_cluster

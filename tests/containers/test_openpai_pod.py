@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.task.exit_codes import UNEXPLAINED
+from pai_task.exit_codes import UNEXPLAINED
 from tests.containers.pod import PATH, RUNTIME_DIR, Pod
 from tests.containers.runc import DOCKERS_CAPABILITIES, Ended, Mount
 from tests.fault_server import FaultServer, Reply

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.task.plan import Plan, UseRecord
+from pai_task.plan import Plan, UseRecord
 from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.init_harness import USES
 from tests.job_harness import planned

@@ -15,10 +15,10 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.exit_codes import SETUP_FAILED
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
+from pai_task.exit_codes import SETUP_FAILED
 from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.containers.runc import Mount, Running
 from tests.support import job, write_job

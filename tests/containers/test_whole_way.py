@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.api import paths
-from pai_runtime.task.exit_codes import TIMEOUT
+from pai_task.exit_codes import TIMEOUT
 from tests.containers.controllers import CPU, NODE, Controllers, played_controllers
 from tests.containers.names import NAMESPACE
 from tests.containers.pod import PATH

@@ -7,7 +7,7 @@ from typing import Any
 from pai_kubernetes.manifests.policies import policies
 from pai_runtime.document.problems import Problems
 from pai_runtime.job.model import Job
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.job_harness import build
 from tests.kubernetes.jobset_model import End, JobSet
 from tests.kubernetes.local_decisions import LocalDecisions

@@ -19,7 +19,7 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.support import write_job
 
 PROFILE = KubernetesProfile(

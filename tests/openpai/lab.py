@@ -19,7 +19,7 @@ from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.state import Run
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.openpai.jobs import Job
 from tests.openpai.rest_server import OpenpaiServer, Request
 from tests.support import until

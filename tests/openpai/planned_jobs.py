@@ -13,7 +13,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 
 _HOST = Host(NO_POLICY)
 

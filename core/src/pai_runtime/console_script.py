@@ -19,7 +19,7 @@ def main() -> None:
     # Until there is somebody who handles it: Ctrl-C would show where Python was. Before this line it does,
     # while Python starts and runs `site`: no script has a say there.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    from pai_runtime.task.interpreter import python_argv  # noqa: PLC0415 - not before that
+    from pai_task.interpreter import python_argv  # noqa: PLC0415 - not before that
 
     if "--print-logs" in sys.argv:  # the first process of a container loses a signal that comes too early
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

@@ -18,7 +18,7 @@ from pai_kubernetes.reading import read_profile
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.profiles import Profile
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import api_of
 from tests.kubernetes.rendering import RUN, planned, render_file

@@ -22,8 +22,8 @@ from pai_runtime.engines import packed_code
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.packed_code import STORAGE, Carrier, PackedCode, pack_code, release_code
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.code_archive import ARCHIVE, MOST_BYTES, STORED_IN, code_digest, stored_name
-from pai_runtime.task.folder import Folder
+from pai_task.code_archive import ARCHIVE, MOST_BYTES, STORED_IN, code_digest, stored_name
+from pai_task.folder import Folder
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
 from tests.kubernetes.run_objects import NAME

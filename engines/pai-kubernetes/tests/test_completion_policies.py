@@ -8,7 +8,7 @@ import pytest
 
 from pai_kubernetes.manifests.policies import Policies, policies
 from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
+from pai_task.exit_codes import PERMANENT_INIT_CODES
 from tests.job_harness import build
 from tests.kubernetes.both_places import Both, TaskName, job_of
 from tests.kubernetes.jobset_model import End, JobSet

@@ -15,7 +15,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_exec import PodExec
 from pai_network.websocket import MOST_BYTES, accepted
-from pai_runtime.task.paths import LAUNCHER
+from pai_task.paths import LAUNCHER
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
 from tests.kubernetes.run_objects import NAME, running

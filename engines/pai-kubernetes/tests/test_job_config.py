@@ -13,7 +13,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.job.without_secrets import job_config
-from pai_runtime.task.secret_forms import is_too_short
+from pai_task.secret_forms import is_too_short
 from tests.job_harness import build, yaml_text
 from tests.support import JOBS, job
 

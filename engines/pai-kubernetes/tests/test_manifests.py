@@ -23,7 +23,7 @@ from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.kubernetes.rendering import (
     PROFILE,
     RUN,

@@ -12,8 +12,8 @@ from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.packed_code import Carrier
 from pai_runtime.plan.mounts import conflict
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.plan import Mount
-from pai_runtime.task.record import replace
+from pai_task.plan import Mount
+from pai_task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, container, pod, render_job
 from tests.support import job
 

@@ -11,7 +11,7 @@ from pai_kubernetes.reading import read_profile
 from pai_runtime.document.document import parse_document, read_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.job_harness import yaml_text
 from tests.support import ROOT
 

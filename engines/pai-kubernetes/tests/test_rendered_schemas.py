@@ -14,7 +14,7 @@ from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.kubernetes.published_schemas import models_of_jobset, validate
 from tests.kubernetes.rendering import PROFILE, planned, render_job, render_plans
 from tests.support import JOBS, ROOT, job

@@ -8,8 +8,8 @@ import pytest
 
 from pai_openpai.job_check import MOST_BYTES
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.code_archive import STORED_IN
-from pai_runtime.task.folder import MOST_LEVELS
+from pai_task.code_archive import STORED_IN
+from pai_task.folder import MOST_LEVELS
 from tests.openpai.cluster import User
 from tests.openpai.lab import Lab, run_of
 from tests.openpai.planned_jobs import cmd

@@ -15,8 +15,8 @@ from pai_openpai.client.profile import OpenpaiProfile
 from pai_openpai.client.reader import OpenpaiRunReader
 from pai_runtime.runs.errors import CannotEnter, CannotRemove, RequestError
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.exit_record import termination_message
 from pai_runtime.terminal.words import task_counts
+from pai_task.exit_record import termination_message
 from tests.openpai.jobs import Job, JobAttempt, Task, TaskAttempt, now
 from tests.openpai.lab import Lab, once, run_of
 from tests.openpai.log_manager import rotate

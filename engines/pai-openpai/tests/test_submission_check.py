@@ -12,7 +12,7 @@ from pai_openpai.submitted_text import submitted_text
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 from tests.job_harness import yaml_text
 from tests.openpai.planned_jobs import cmd, loaded, planned
 from tests.openpai.submission import read_submission

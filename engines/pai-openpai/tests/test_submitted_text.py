@@ -23,7 +23,7 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.planning import job_plugins
-from pai_runtime.task.placeholders import show
+from pai_task.placeholders import show
 from tests.job_harness import yaml_text
 from tests.openpai.planned_jobs import cmd, loaded, planned
 from tests.openpai.submission import Submission, read_submission

@@ -10,9 +10,9 @@ import pytest
 
 from pai_pod.bundle.launcher import launcher_for
 from pai_pod.launcher_environment import image_environment
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.paths import BUNDLE
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.exit_codes import RUNTIME_ERROR
+from pai_task.paths import BUNDLE
+from pai_task.signals import STOP_SIGNALS
 from tests.bundle_harness import USER, Image
 
 pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")

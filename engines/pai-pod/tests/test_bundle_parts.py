@@ -21,7 +21,7 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.host import Host
 from pai_runtime.host.metadata import Distribution
 from pai_runtime.host.policy import NO_POLICY, read_policy
-from pai_runtime.task import paths
+from pai_task import paths
 from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import ROOT, cli
 

@@ -13,7 +13,7 @@ from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.libraries import Libraries
 from pai_pod.bundle.programs import add_programs
 from pai_pod.bundle.static_programs import add_static_programs
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 from tests.bundle_harness import USER, Image
 from tests.git_server import GitServer, git, make_repository
 from tests.support import made_once

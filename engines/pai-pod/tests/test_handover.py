@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pai_pod.handover import NAME, Handover, hand_over, take_over
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 _HANDOVER = Handover("/logs/uid", {"token": "s3cret", "y.0": "\0"})
 

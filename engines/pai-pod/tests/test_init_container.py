@@ -15,7 +15,7 @@ import yaml
 from pai_pod.init_steps import BUILT_IN
 from pai_pod.steps import GROUP as STEPS
 from pai_runtime.host.code import GROUP
-from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_task.exit_codes import CANNOT_RUN
 from tests.init_harness import (
     CMD,
     PROPOSED,
@@ -412,7 +412,7 @@ def test_init_does_not_run_where_the_policy_refuses_what_brings_it(tmp_path: Pat
 _STEP = """
 from pai_pod.errors import InitFailed
 from pai_pod.steps import GivenCommand, PlannedTask, Pod
-from pai_runtime.task.plan import Command
+from pai_task.plan import Command
 
 def skipped(pod: Pod) -> str:
     return pod.environment.get("SKIP", "")

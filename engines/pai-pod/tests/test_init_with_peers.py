@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.task.code_archive import code_digest
+from pai_task.code_archive import code_digest
 from tests.all_plugins import EXAMPLE, repository
 from tests.init_harness import CHANGED, CMD, JOB, PEERS, RUN_SECRET, USES, PodFolder, pod_job, run_pod
 

@@ -12,9 +12,9 @@ from pai_pod import output_copy
 from pai_pod.directories import pod_directories
 from pai_pod.kept_output import OUTPUT_VARIABLE, StoredAttempt, last_attempt, task_output_path
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.task.events import read_events
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import PEERS
+from pai_task.events import read_events
+from pai_task.folder import Folder
+from pai_task.plan import PEERS
 
 PATH = task_output_path("demo", "uid", "worker", 1)
 RECORD = 'exitCode: 3\noutcome: "failed"\n'

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from pai_pod.own_copy import make_own
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 
 def _modes(folder: Path) -> dict[str, int]:

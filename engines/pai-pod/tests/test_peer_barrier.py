@@ -29,7 +29,7 @@ from pai_pod.peer_barrier import (
     resolve,
 )
 from pai_pod.peers import Peers
-from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
+from pai_task.exit_codes import INIT_GANG_TIMEOUT
 from tests.git_server import Clock
 
 OWN = ("worker", 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pai_pod.volume import keep_from_others, open_to_all, remove_leftovers
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 from tests.needs import MOUNT_NAMESPACE
 
 
@@ -44,7 +44,7 @@ _IN_NAMESPACE = """
 import subprocess, sys
 from pathlib import Path
 from pai_pod.volume import remove_leftovers
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 volume = Path(sys.argv[1])
 kinds = {"secrets": "dir", "config/se crets.yaml": "dir", "deep/er/token": "file", "left": "dir"}
 for name, kind in kinds.items():

@@ -36,10 +36,10 @@ from pai_pod.told_variables import (
     with_peers,
     without_told,
 )
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
-from pai_runtime.task.log_file import LogFile
-from pai_runtime.task.plan import PEERS, SharedVariables
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
+from pai_task.log_file import LogFile
+from pai_task.plan import PEERS, SharedVariables
 from tests.init_harness import address, volume
 from tests.support import PROGRAM, content, until
 

@@ -14,11 +14,11 @@ import yaml
 
 from pai_pod.handover import NAME, Handover, hand_over
 from pai_pod.launcher_environment import turned
-from pai_runtime.task.bundle import OWN_VARIABLES
-from pai_runtime.task.exit_codes import RUNTIME_ERROR, UNEXPLAINED
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import search_path
-from pai_runtime.task.plan import Plan
+from pai_task.bundle import OWN_VARIABLES
+from pai_task.exit_codes import RUNTIME_ERROR, UNEXPLAINED
+from pai_task.folder import Folder
+from pai_task.interpreter import search_path
+from pai_task.plan import Plan
 from tests.task_harness import plan, shell
 
 # The platform's termination log is one for all of a machine, unlike in a container.
@@ -304,7 +304,7 @@ def test_it_imports_nothing_beyond_what_a_task_needs() -> None:
     loaded = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
-    own = ("pai_runtime.task", "pai_runtime.supervisor", "pai_pod")
+    own = ("pai_task", "pai_task.supervisor", "pai_pod")
     ours = [name for name in loaded if name.startswith("pai_runtime.")]
     assert all(name.startswith(own) for name in ours)
     assert not {"pathlib", "subprocess", "json", "typing", "re", "dataclasses", "logging"} & set(loaded)

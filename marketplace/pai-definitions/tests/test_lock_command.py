@@ -15,7 +15,7 @@ import yaml
 
 from pai_definitions.lock import read_lock
 from pai_runtime import cli as command_line
-from pai_runtime.task import atomic_write
+from pai_task import atomic_write
 from tests.fault_server import FaultServer, Reply, Request
 from tests.init_harness import PodFolder, api_server, framework, framework_variables, pod_job
 from tests.support import cli, job, write_job

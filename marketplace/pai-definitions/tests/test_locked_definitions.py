@@ -18,7 +18,7 @@ from pai_definitions.reference import parse_reference
 from pai_definitions.web import Web
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 HERE = Position("job.yaml", 1, 1)
 URL = "https://example.org/a.yaml"

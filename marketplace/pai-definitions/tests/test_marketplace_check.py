@@ -10,7 +10,7 @@ import yaml
 
 from pai_definitions.sources import EMBEDDED_FOLDER
 from pai_runtime import cli as command_line
-from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_task.exit_codes import CANNOT_RUN
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pai_runtime.definitions import Definition, Given
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
 from pai_runtime.job import expansion
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.definition_harness import MemoryLibrary, loaded, plan, problems
 from tests.support import callback, job
 

@@ -11,7 +11,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 from tests.definition_harness import MemoryLibrary, plan, problems
 from tests.job_harness import load
 from tests.plugin_factory import Site, policy_rule, write_policy

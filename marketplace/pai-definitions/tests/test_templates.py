@@ -15,7 +15,7 @@ from pai_runtime.definitions import Given
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Node, Value, walk
-from pai_runtime.task.placeholders import placeholder
+from pai_task.placeholders import placeholder
 from tests.job_harness import yaml_text
 from tests.template_harness import ASKED, faults, given, problems, render, written
 

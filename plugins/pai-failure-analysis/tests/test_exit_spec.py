@@ -18,7 +18,7 @@ from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.matching import first_match
 from pai_failure_analysis.regex import span
 from pai_failure_analysis.rules import Pattern, Rule, shipped_entries, shipped_rules
-from pai_runtime.task.exit_codes import CALLBACK_FAILED
+from pai_task.exit_codes import CALLBACK_FAILED
 
 FAILURES = Path(__file__).parent / "failures"
 MOST_BYTES = 450_000

@@ -28,7 +28,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use, UserError
-from pai_runtime.task.placeholders import placeholder
+from pai_task.placeholders import placeholder
 from tests.git_server import (
     Clock,
     Fault,

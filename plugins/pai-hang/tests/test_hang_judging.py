@@ -19,7 +19,7 @@ from pai_hang.stacks import Frame, Stacks, Thread
 from pai_hang.watch import report, say, silent_for
 from pai_hang.within import parsed
 from pai_plugin_kit import conformance
-from pai_runtime.supervisor.nvidia_smi import nvidia_smi
+from pai_task.supervisor.nvidia_smi import nvidia_smi
 
 test_it_keeps_the_rules_for_plugins = conformance("hang")
 

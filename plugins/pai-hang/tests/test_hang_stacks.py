@@ -30,11 +30,11 @@ from pai_hang.stacks import NOT_PERMITTED, Stacks, refusal, take
 from pai_hang.stacks_command import look_at
 from pai_hang.within import ARGV, parsed
 from pai_runtime.plugin import RunningTask, UserError
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.plan import Plan, PlannedService, Service
-from pai_runtime.task.session_socket import ask, connect, listen, read_answer
-from pai_runtime.task.state import read_state
+from pai_task.folder import Folder
+from pai_task.launch import LaunchOptions
+from pai_task.plan import Plan, PlannedService, Service
+from pai_task.session_socket import ask, connect, listen, read_answer
+from pai_task.state import read_state
 from tests.lost_peer import drop_packets
 from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, write_job
 from tests.task_harness import TaskRun, plan, run_task

@@ -14,7 +14,7 @@ from pai_plugin_kit import conformance
 from pai_runtime.document.document import MAX_NODES
 from pai_runtime.document.problems import InvalidInput, Problem, errors
 from pai_runtime.job.model import Job
-from pai_runtime.task.names import framework_name
+from pai_task.names import framework_name
 from tests.job_harness import load_file, planned, validated
 from tests.legacy_jobs import ABSENT, legacy_job, port, role, written
 from tests.support import JOBS, cli, cli_each, job, write_job

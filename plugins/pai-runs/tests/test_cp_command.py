@@ -10,7 +10,7 @@ from pai_plugin_kit import conformance
 from pai_runs.copying import MOST_ENTRIES, copy_files
 from pai_runtime.runs.errors import CannotCopy
 from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.folder import MOST_LEVELS
+from pai_task.folder import MOST_LEVELS
 from tests.played_run import PlayedRun
 from tests.support import cli
 

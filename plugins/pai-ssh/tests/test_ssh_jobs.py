@@ -20,11 +20,11 @@ import yaml
 
 import pai_runtime
 from pai_runtime.engines.local.ports import free_ports
-from pai_runtime.task.plan import PlannedService, Service
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER, PREPARE, PROBE, SERVE
+from pai_task.plan import PlannedService, Service
 from tests.git_server import git
 from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 from tests.task_harness import isolating, plan, shell

@@ -14,7 +14,6 @@ import pytest
 
 from pai_plugin_kit import conformance
 from pai_runtime.plugin import Task, Use, UserError
-from pai_runtime.task.placeholders import placeholder
 from pai_ssh import barrier
 from pai_ssh.barrier import VERDICT, Barrier
 from pai_ssh.files import write_files
@@ -22,6 +21,7 @@ from pai_ssh.keys import Keys, keys_of_run
 from pai_ssh.peers import Peer, find_peers
 from pai_ssh.request import read_request
 from pai_ssh.scripts import FOLDER, PREPARE
+from pai_task.placeholders import placeholder
 from tests.job_harness import parameter_problems
 from tests.support import cli
 

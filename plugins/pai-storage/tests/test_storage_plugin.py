@@ -16,8 +16,8 @@ import pytest
 from pai_plugin_kit import conformance
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.plugin import Task
-from pai_runtime.task.plan import Mount, Plan
 from pai_storage.mounting import contribution, named_storage, nfs_export
+from pai_task.plan import Mount, Plan
 from tests.job_harness import build, parameters
 from tests.job_harness import planned as plans
 from tests.needs import FUSE, MOUNT_NAMESPACE, is_met

@@ -21,8 +21,8 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Contribution, Task, Use
-from pai_runtime.task.placeholders import placeholder
-from pai_runtime.task.plan import Plan, PlannedService
+from pai_task.placeholders import placeholder
+from pai_task.plan import Plan, PlannedService
 from tests.job_harness import all_plans, build, checked_roles, parameter_problems, planned
 from tests.support import PROGRAM, callback, cli, job, until, write_job
 

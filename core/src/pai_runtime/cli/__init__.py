@@ -21,8 +21,6 @@ from pai_runtime.cli.parser import Parser, hint
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.errors import ClusterError
-from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
-from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
     drop_unwritten,
@@ -31,6 +29,8 @@ from pai_runtime.terminal.output import (
     report_problems,
     say,
 )
+from pai_task.exit_codes import CANNOT_RUN, INTERRUPTED
+from pai_task.own_process import keep_to_ourselves
 
 COMMANDS = {
     "validate": BuiltIn("write", "check a job file", "validate job.yaml"),

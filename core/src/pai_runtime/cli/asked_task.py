@@ -12,8 +12,8 @@ from typing import Any, Final
 from pai_runtime.plugin import UserError
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.interpreter import python_argv
+from pai_task.fast_json import loads_untrusted
+from pai_task.interpreter import python_argv
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_SAID: Final = 4096

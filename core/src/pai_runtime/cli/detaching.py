@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from pai_runtime.runs.state import Run
-from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.terminal.output import drop_streams, flush, keep_streams
+from pai_task.exit_codes import killed_by
 
 LetGo = Callable[[], None]
 

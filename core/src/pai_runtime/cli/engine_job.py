@@ -20,8 +20,8 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.task.plan import Plan
 from pai_runtime.terminal.output import say
+from pai_task.plan import Plan
 
 
 class EngineJob:

@@ -5,8 +5,8 @@ import argparse
 from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
 from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.runs.errors import CannotEnter
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

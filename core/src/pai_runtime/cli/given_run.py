@@ -12,8 +12,8 @@ from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.task.record import record
 from pai_runtime.terminal.words import command_on, full_name, task_ranges
+from pai_task.record import record
 
 if TYPE_CHECKING:
     from pai_runtime.host.host import Host

@@ -11,10 +11,10 @@ from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
 from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.document.amounts import seconds
 from pai_runtime.runs.state import RunTask
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from pai_runtime.terminal.words import note_lines
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn
 
 from pai_runtime.cli.help import HelpFormatter
 from pai_runtime.document.problems import near_miss
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import columns, report, write_lines
+from pai_task.exit_codes import CANNOT_RUN
 
 _MOST_DIGITS: Final = 4
 """Maximum digits of a terminal's width, which anybody may have set to anything."""

@@ -15,10 +15,10 @@ from pai_runtime.plan.build import Planner
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
-from pai_runtime.task.plan import Plan, plans_to_json
 from pai_runtime.terminal.output import columns, report_problems, say, write_json, write_lines
 from pai_runtime.terminal.plan_page import plan_page
+from pai_task.exit_codes import CANNOT_RUN, INVALID
+from pai_task.plan import Plan, plans_to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

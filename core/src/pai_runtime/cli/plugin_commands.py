@@ -17,10 +17,10 @@ from pai_runtime.host.own_modules import import_own
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plugin import FailedTask, Output, RunningTask, UserError
 from pai_runtime.runs.errors import ClusterError
-from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output
 from pai_runtime.terminal.output import CannotWrite
 from pai_runtime.terminal.text import cut, shown_line
+from pai_task.vocabulary import FailedOutcome
 
 DISTRIBUTIONS: Final = {
     "analyze": "pai-failure-analysis",

@@ -14,8 +14,8 @@ from pai_runtime.host.metadata import normalized
 from pai_runtime.host.policy import freeze, read_policy
 from pai_runtime.host.policy_text import Entry, put_entries
 from pai_runtime.job.model import plugin_id
-from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import say, write_lines
+from pai_task.exit_codes import INVALID
 
 
 def allow(name: str, file: Path | None, *, downgrade: bool) -> int:

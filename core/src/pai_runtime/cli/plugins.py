@@ -15,8 +15,8 @@ from pai_runtime.host.plugin_check import Fault, check_plugins
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import PLUGIN_PREFIX, plugin_id
-from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
+from pai_task.exit_codes import CANNOT_RUN, INVALID
 
 _NOT_PARAMETERS: Final = OWN_FIELDS - {"callbacks"}
 """Fields of a prerequisite that a plugin's parameters can be named as in ``parameters`` only."""

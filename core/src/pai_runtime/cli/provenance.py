@@ -15,7 +15,7 @@ from pai_runtime.job.overrides import Overrides
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.job.without_secrets import job_config
 from pai_runtime.runs.repository import commit_of
-from pai_runtime.task.masking import Masks
+from pai_task.masking import Masks
 
 VERSION = 1
 

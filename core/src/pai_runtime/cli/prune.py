@@ -12,9 +12,9 @@ from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Unreadable
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import can_ask, confirmed, say, write_lines
 from pai_runtime.terminal.words import full_name
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

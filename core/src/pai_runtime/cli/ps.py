@@ -18,8 +18,6 @@ from pai_runtime.runs.provenance import settings
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.usage import usage_of_tasks
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
@@ -36,6 +34,8 @@ from pai_runtime.terminal.words import (
     shown_name,
     task_counts,
 )
+from pai_task.exit_codes import CANNOT_RUN
+from pai_task.record import record
 
 _TITLES = ("RUN", "JOB", "STATE", "STARTED", "ELAPSED", "RETRIES", "TASKS")
 _WATCH_EVERY = 1.0

@@ -11,8 +11,8 @@ from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
+from pai_task.exit_codes import CANNOT_RUN, INVALID
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

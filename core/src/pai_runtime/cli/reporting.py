@@ -11,7 +11,7 @@ from pai_runtime.host.discovery import declared_commands
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run
-from pai_runtime.task.interpreter import python_argv
+from pai_task.interpreter import python_argv
 
 LEAST: Final = 60.0
 """Seconds that a run has to take: a report costs as much CPU time as a short run."""

@@ -19,8 +19,8 @@ from pai_runtime.job.without_secrets import without_section
 from pai_runtime.runs.names import LATEST
 from pai_runtime.runs.provenance import Provenance, part
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
+from pai_task.exit_codes import CANNOT_RUN
 
 _MASKED = "******"
 

@@ -8,8 +8,8 @@ from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.errors import CannotRemove, ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

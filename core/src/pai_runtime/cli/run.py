@@ -33,15 +33,15 @@ from pai_runtime.runs.errors import CannotRun, ClusterError, MayBeLeft
 from pai_runtime.runs.interrupts import stop_signals
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
-from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
-from pai_runtime.task.masking import SHORTEST
-from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.output import CannotWrite, flush, report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import PlainView, can_be_live
 from pai_runtime.terminal.words import command_for, command_on, short_path
+from pai_task.exit_codes import CANNOT_RUN, INTERRUPTED
+from pai_task.masking import SHORTEST
+from pai_task.secret_forms import is_too_short
 
 _NOTHING: Final = "nothing was started"
 

@@ -7,8 +7,8 @@ from pai_runtime.cli.given_run import NotThere, given_run
 from pai_runtime.runs.names import LATEST
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,8 +31,8 @@ from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
+from pai_task.exit_codes import CANNOT_RUN, INVALID
 
 _HOOK: Final = "pai_check_job"
 

@@ -8,9 +8,9 @@ from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
 from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 from pai_runtime.terminal.table import table
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

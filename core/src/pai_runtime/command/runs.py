@@ -10,7 +10,7 @@ from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.runs.summary import Callbacks, Failure, Summary, summarise
 from pai_runtime.runs.task_files import TaskFile
 from pai_runtime.runs.usage import Usage
-from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_task.folder import MOST_LEVELS, Folder
 
 __all__ = [
     "LATEST",

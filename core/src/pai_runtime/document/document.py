@@ -23,7 +23,7 @@ from pai_runtime.document.problems import (
     in_order,
 )
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, data_of, is_commands
-from pai_runtime.task.regular_file import open_regular
+from pai_task.regular_file import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100

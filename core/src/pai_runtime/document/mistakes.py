@@ -10,7 +10,7 @@ from typing import Final
 from pai_runtime.document.problems import Problem
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.document.value import Source
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _BEGINS: Final = {
     "*": "an alias",

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
-from pai_runtime.task.record import field as record_field
-from pai_runtime.task.record import record, replace
+from pai_task.record import field as record_field
+from pai_task.record import record, replace
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""

@@ -28,8 +28,8 @@ from pai_runtime.document.problems import (
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.document.value import Value, is_commands
-from pai_runtime.task import placeholders
-from pai_runtime.task.record import record
+from pai_task import placeholders
+from pai_task.record import record
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

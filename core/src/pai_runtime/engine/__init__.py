@@ -39,7 +39,7 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogReader, RunReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.plan import Plan
+from pai_task.plan import Plan
 
 __all__ = [
     "CannotCopy",

@@ -2,7 +2,7 @@
 
 from pai_runtime.engines.code import CodeEntry
 from pai_runtime.engines.packed_code import STORAGE, Carrier, PackedCode, pack_code, release_code
-from pai_runtime.task.code_archive import ARCHIVE, STORED_IN, stored_name
+from pai_task.code_archive import ARCHIVE, STORED_IN, stored_name
 
 __all__ = [
     "ARCHIVE",

@@ -6,7 +6,7 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.url import split_url
 from pai_runtime.engines.profiles import find_profile, profile_names
 from pai_runtime.job.reading import text
-from pai_runtime.task.regular_file import read_file
+from pai_task.regular_file import read_file
 
 __all__ = [
     "check_value",

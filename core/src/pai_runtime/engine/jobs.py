@@ -6,10 +6,10 @@ from pai_runtime.job.secrets import secret_in, secret_texts, secret_values
 from pai_runtime.job.without_secrets import JobFile, job_config
 from pai_runtime.plan.asked import asked_mounts, report_unknown_storage, use_location
 from pai_runtime.runs.provenance import with_plugins
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import UseRecord
+from pai_task.names import framework_name
+from pai_task.paths import VOLUME
+from pai_task.placeholders import show
+from pai_task.plan import UseRecord
 
 __all__ = [
     "VOLUME",

@@ -3,6 +3,6 @@
 from pai_runtime.runs.kept import Kept, Seen, kept_at
 from pai_runtime.runs.provenance import read_provenance
 from pai_runtime.runs.run_folder import RunFolder
-from pai_runtime.task.fast_json import loads_untrusted
+from pai_task.fast_json import loads_untrusted
 
 __all__ = ["Kept", "RunFolder", "Seen", "kept_at", "loads_untrusted", "read_provenance"]

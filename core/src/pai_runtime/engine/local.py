@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from pai_runtime.engines.local.environment import local_environment, secrets_among
 from pai_runtime.engines.local.placement import placement
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.exit_codes import killed_by
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import hook_argv, python_argv
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.layout import LOGS, RECORD, SHARED, WORK
-from pai_runtime.task.own_process import keep_to_ourselves
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.exit_codes import killed_by
+from pai_task.folder import Folder
+from pai_task.interpreter import hook_argv, python_argv
+from pai_task.launch import LaunchOptions
+from pai_task.layout import LOGS, RECORD, SHARED, WORK
+from pai_task.own_process import keep_to_ourselves
+from pai_task.signals import STOP_SIGNALS
 
 if TYPE_CHECKING:
     from pai_runtime.document.configuration_files import user_directory
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from pai_runtime.engines.local.site import Site
     from pai_runtime.engines.local.storages import check_storages, image_binds
     from pai_runtime.engines.local.task import TaskSettings
-    from pai_runtime.supervisor.piped_secrets import write_secrets
-    from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent
-    from pai_runtime.supervisor.recording import cannot_run
+    from pai_task.supervisor.piped_secrets import write_secrets
+    from pai_task.supervisor.process_tree import adopt_orphans, end_with_parent
+    from pai_task.supervisor.recording import cannot_run
 
-PIPED_SUPERVISOR: Final = "pai_runtime.supervisor.piped"
+PIPED_SUPERVISOR: Final = "pai_task.supervisor.piped"
 """The module whose ``main`` supervises a task on another machine; see there."""
 
-PIPED_GROUP: Final = "pai_runtime.supervisor.piped_group"
+PIPED_GROUP: Final = "pai_task.supervisor.piped_group"
 """The module whose ``main`` supervises many tasks on another machine; see there."""
 
 __all__ = [

@@ -8,8 +8,8 @@ from pai_runtime.runs.logs_at_once import MOST_AT_ONCE, LogsAtOnce
 from pai_runtime.runs.progress import progress_of
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import RunOutcome, TaskStatus
-from pai_runtime.task.exit_record import read_termination_message
-from pai_runtime.task.runtime_log import text_of
+from pai_task.exit_record import read_termination_message
+from pai_task.runtime_log import text_of
 
 __all__ = [
     "MOST_AT_ONCE",

@@ -27,12 +27,12 @@ from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.provenance import PROVENANCE, with_plugins
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import replace
 from pai_runtime.terminal.following import follow
 from pai_runtime.terminal.output import report, report_problems
+from pai_task.exit_codes import CANNOT_RUN
+from pai_task.folder import Folder
+from pai_task.plan import Plan
+from pai_task.record import replace
 
 SECRETS: Final = "secrets.json"
 """The file with the values of the job's secrets, which is there until the run has begun, or has ended."""

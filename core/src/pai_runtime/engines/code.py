@@ -18,9 +18,9 @@ from pai_runtime.document.problems import InvalidInput, Position, Problem, unexp
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.masking import Masks
-from pai_runtime.task.record import record
+from pai_task.folder import MOST_LEVELS, Folder
+from pai_task.masking import Masks
+from pai_task.record import record
 
 if TYPE_CHECKING:
     import io

@@ -37,7 +37,7 @@ def _texts(guard: Guard, value: Any) -> list[str]:
 
 
 def _plan(guard: Guard, value: Any) -> Any:
-    from pai_runtime.task.plan import Plan  # noqa: PLC0415 - not for commands that look at runs
+    from pai_task.plan import Plan  # noqa: PLC0415 - not for commands that look at runs
 
     return of_type(Plan, None)(guard, value)
 

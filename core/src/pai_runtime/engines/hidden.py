@@ -4,7 +4,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterable
 
-from pai_runtime.task.masking import Masker, Masks
+from pai_task.masking import Masker, Masks
 
 _CONTEXT = 16
 """How many times more characters are masked than shown, since masking shortens a text."""

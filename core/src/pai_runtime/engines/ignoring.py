@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _CLASSES = {
     "alnum": "a-zA-Z0-9",

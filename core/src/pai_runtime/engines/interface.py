@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.document.problems import Problems
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.job.model import Job
     from pai_runtime.job.overrides import Overrides
     from pai_runtime.plan.environment import Placement, TaskName
-    from pai_runtime.task.plan import Plan
+    from pai_task.plan import Plan
 
 Say = Callable[[str], None]
 """A function that tells a person something, as a sentence without the name of the program."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pai_runtime.engines.ignoring import Ignored
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import record
-from pai_runtime.task.regular_file import read_and_close
+from pai_task.folder import Folder
+from pai_task.record import record
+from pai_task.regular_file import read_and_close
 
 GIT_IGNORE_FILE: Final = ".gitignore"
 MOST_PATTERNS: Final = 64 * 1024

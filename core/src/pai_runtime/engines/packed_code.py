@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.problems import InvalidInput, Position, Problem
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.code_archive import (
+from pai_task.code_archive import (
     MOST_BYTES,
     MOST_ENTRIES,
     MOST_STORED,
@@ -24,8 +24,8 @@ from pai_runtime.task.code_archive import (
     pieces,
     stored_name,
 )
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import record
+from pai_task.folder import Folder
+from pai_task.record import record
 
 if TYPE_CHECKING:
     from pai_runtime.engines.code import Code, CodeEntry

@@ -8,8 +8,8 @@ from pai_runtime.document.configuration_files import configuration_files, read_n
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, listed, near_miss
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.task.paths import MACHINE
-from pai_runtime.task.record import record
+from pai_task.paths import MACHINE
+from pai_task.record import record
 
 MACHINE_PROFILES: Final = Path(MACHINE, "engines.yaml")
 """The operator's profiles; the user's own take precedence."""

@@ -10,9 +10,9 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import check_parameters
 from pai_runtime.host.planning import Question
 from pai_runtime.plugin import Task, Use
-from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.placeholders import placeholder
-from pai_runtime.task.record import record, replace
+from pai_task.paths import VOLUME
+from pai_task.placeholders import placeholder
+from pai_task.record import record, replace
 
 SECRETS: Final = ("check.one", "check.the_other")
 """Paths of two secrets that have nothing in common, neither their lengths nor their letters."""

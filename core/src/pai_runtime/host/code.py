@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
-from pai_runtime.task.regular_file import open_regular
+from pai_task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

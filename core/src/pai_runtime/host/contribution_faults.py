@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pai_runtime.plugin import Contribution, Use
-from pai_runtime.task.exit_codes import MOST_CODE
+from pai_task.exit_codes import MOST_CODE
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 

@@ -7,7 +7,7 @@ from pai_runtime.document.problems import Location, Problem, Problems, listed, n
 from pai_runtime.document.url import shown_text
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import EMBEDDED, NoUrl, canonical, checked_url, is_below, is_url, named
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

@@ -12,7 +12,7 @@ from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.installed import plugin_codes
 from pai_runtime.host.metadata import entry_points, normalized
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 if TYPE_CHECKING:
     from pai_runtime.host.metadata import Origin

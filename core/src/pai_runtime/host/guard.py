@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pai_runtime.host.blame import Blamed, PluginError, blamed
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 Check = Callable[["Guard", Any], Any]
 """A function that returns a value, guarded if it needs to be; it raises TypeError for a wrong one."""

@@ -21,12 +21,12 @@ from pai_runtime.host.code import GROUP, Code, sole
 from pai_runtime.host.metadata import entry_points, in_directories, with_group
 from pai_runtime.host.own_modules import import_entry, refuse, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
-from pai_runtime.task.fast_json import dumps, loads
-from pai_runtime.task.memfd import SCRIPT_FD
-from pai_runtime.task.placeholders import fill, platform_path
-from pai_runtime.task.plan import UseRecord
-from pai_runtime.task.record import record
-from pai_runtime.task.record_json import from_json
+from pai_task.fast_json import dumps, loads
+from pai_task.memfd import SCRIPT_FD
+from pai_task.placeholders import fill, platform_path
+from pai_task.plan import UseRecord
+from pai_task.record import record
+from pai_task.record_json import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def main() -> None:
         if given["failure"]:
             arguments["failure"] = _failure(given)
         if given["record"]:
-            from pai_runtime.task.exit_record import parse_exit_record  # noqa: PLC0415 - only at the end
+            from pai_task.exit_record import parse_exit_record  # noqa: PLC0415 - only at the end
 
             arguments["record"] = parse_exit_record(given["record"])
         if (has_succeeded := given["hasSucceeded"]) is not None:

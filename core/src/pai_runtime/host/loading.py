@@ -12,7 +12,7 @@ from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.own_modules import import_entry
 from pai_runtime.plugin import PROJECT
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 HOOKS = frozenset(name for name in vars(hooks) if name.startswith("pai_"))
 """The names of all hooks."""

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 
-from pai_runtime.task.fast_json import loads
-from pai_runtime.task.regular_file import open_regular
+from pai_task.fast_json import loads
+from pai_task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.loading import HOOKS, LoadedPlugin
 from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, NoAnswer, SeparateProcess
 from pai_runtime.plugin import Contribution, Mount, Service, ShellStep, Task, Use
-from pai_runtime.task.record import record, replace
+from pai_task.record import record, replace
 
 _IMPORT = "import"
 _HOOK = "hook pai_prerequisite"

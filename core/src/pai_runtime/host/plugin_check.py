@@ -14,8 +14,8 @@ from pai_runtime.host.planning import Answer, ask, contribution_to_json
 from pai_runtime.host.second_answers import SecondAnswers, comparable, second_answers
 from pai_runtime.host.side_effects import SideEffect, prevent_side_effects
 from pai_runtime.plugin import Contribution, UserError
-from pai_runtime.task.placeholders import fill
-from pai_runtime.task.record import record
+from pai_task.placeholders import fill
+from pai_task.record import record
 
 MOST_IMPORT_RATIO: Final = 10
 """How many times as long as the start of Python the import of a plugin may take, in processor time."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
-from pai_runtime.task.paths import MACHINE
+from pai_task.paths import MACHINE
 
 MACHINE_POLICY = Path(MACHINE, "policy.yaml")
 """The machine's policy, in force wherever it exists, whatever the caller says."""

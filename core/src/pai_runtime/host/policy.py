@@ -10,7 +10,7 @@ from pai_runtime.document.problems import Location, Problem, Problems, listed, n
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pai_runtime.document.value import Node
 from pai_runtime.document.yaml_text import yaml_lines
 from pai_runtime.host.metadata import normalized
 from pai_runtime.host.policy import is_downgrade, read_policy
-from pai_runtime.task import atomic_write
+from pai_task import atomic_write
 
 Entry = Mapping[str, str]
 """An entry of a policy: `id`, `distribution`, `versions`, which are one, `digest`, and perhaps `builtBy`."""

@@ -19,8 +19,8 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import Answer, ask, contribution_to_json
 from pai_runtime.host.policy import read_policy
 from pai_runtime.host.side_effects import prevent_side_effects
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.record import record
+from pai_task.interpreter import python_argv
+from pai_task.record import record
 
 
 @record(frozen=True)

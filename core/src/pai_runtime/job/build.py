@@ -29,8 +29,8 @@ from pai_runtime.job.reading import (
     text,
     whole,
 )
-from pai_runtime.task.record import replace
-from pai_runtime.task.vocabulary import FailurePolicy
+from pai_task.record import replace
+from pai_task.vocabulary import FailurePolicy
 
 PLUGIN_LIST: Final = "com.microsoft.pai.runtimeplugin"
 OWN_FIELDS: Final = frozenset(

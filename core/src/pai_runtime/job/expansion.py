@@ -26,7 +26,7 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_prerequisite
-from pai_runtime.task.record import record, replace
+from pai_task.record import record, replace
 
 _NOWHERE: Final = NoDefinition("definition-unavailable", "there is nowhere to look for shared prerequisites")
 

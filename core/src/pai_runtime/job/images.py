@@ -7,8 +7,8 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.task.placeholders import fill
-from pai_runtime.task.record import record
+from pai_task.placeholders import fill
+from pai_task.record import record
 
 
 @record(frozen=True)

@@ -20,7 +20,7 @@ from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_circles, check_rules
 from pai_runtime.job.secrets import check_size, masks
 from pai_runtime.job.uses import RoleResolver
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 if TYPE_CHECKING:
     from pai_runtime.definitions import OpenDefinitions

@@ -15,9 +15,9 @@ from pai_runtime.document.problems import DocumentPath, Location, Position
 from pai_runtime.document.value import Value
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.reading import text
-from pai_runtime.task.plan import Command
-from pai_runtime.task.record import field, record
-from pai_runtime.task.vocabulary import FailurePolicy, RetryOn
+from pai_task.plan import Command
+from pai_task.record import field, record
+from pai_task.vocabulary import FailurePolicy, RetryOn
 
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin."
 

@@ -19,8 +19,8 @@ from pai_runtime.document.problems import (
     unexpected,
 )
 from pai_runtime.document.value import Node, Value
-from pai_runtime.task.record import field, record
-from pai_runtime.task.record_json import from_json, to_json
+from pai_task.record import field, record
+from pai_task.record_json import from_json, to_json
 
 
 @record(frozen=True)

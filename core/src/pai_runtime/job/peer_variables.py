@@ -9,8 +9,8 @@ from pai_runtime.document.problems import Problem, Problems, field_name, listed
 from pai_runtime.document.value import is_commands, walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.ports import port_counts
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.record import record, replace
+from pai_task.names import framework_name
+from pai_task.record import record, replace
 
 _VARIABLE: Final = re.compile(r"\$(?:\{(PAI_\w+)\}|(PAI_\w+))", re.ASCII)
 """A variable without a default: ``${PAI_X:-none}`` may well be unset."""

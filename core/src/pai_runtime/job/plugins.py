@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.reading import parameters
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

@@ -8,7 +8,7 @@ from pai_runtime.document.problems import Problem, Problems, listed
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.reading import mapping, whole
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 LAST_PORT: Final = 65535
 

@@ -3,7 +3,7 @@
 A text that is one reference and nothing else becomes the value itself, of its own type; inside other text
 a scalar is inserted as it was written. Parameters and the fields of prerequisites are templates in turn.
 Rendering works on values, so that no value becomes syntax, of YAML or of another reference; a secret becomes
-a placeholder (`pai_runtime.task.placeholders`), and is never looked into.
+a placeholder (`pai_task.placeholders`), and is never looked into.
 """
 
 import re
@@ -18,7 +18,7 @@ from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, PrerequisiteKey, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 

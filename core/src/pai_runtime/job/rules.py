@@ -8,7 +8,7 @@ from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.ports import check_first_ports
-from pai_runtime.task.names import framework_name
+from pai_task.names import framework_name
 
 _LIKELY_MISSPELT: Final = {
     "callback": "callbacks",

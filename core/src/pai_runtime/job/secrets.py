@@ -7,8 +7,8 @@ from typing import Any
 from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.document.value import Node, Value, walk
-from pai_runtime.task.masking import MOST_BYTES, Masks
-from pai_runtime.task.placeholders import placeholder
+from pai_task.masking import MOST_BYTES, Masks
+from pai_task.placeholders import placeholder
 
 
 def check_size(secrets: Mapping[str, Value], position: Position, problems: Problems) -> None:

@@ -7,8 +7,8 @@ from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
 from pai_runtime.job.reading import children, text
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Command, OnPreemption
+from pai_task.placeholders import show
+from pai_task.plan import Command, OnPreemption
 
 
 class RoleResolver:

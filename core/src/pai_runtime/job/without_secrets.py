@@ -11,8 +11,8 @@ from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Node, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.task.masking import Masks
-from pai_runtime.task.record import record
+from pai_task.masking import Masks
+from pai_task.record import record
 
 _MASK: Final = "******"
 """The mask in the place of the section, which is also the platform's."""

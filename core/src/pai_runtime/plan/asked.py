@@ -6,7 +6,7 @@ from pai_runtime.document.problems import Location, Problems, Severity, listed
 from pai_runtime.document.value import walk
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.plan import Mount, Plan, UseRecord
+from pai_task.plan import Mount, Plan, UseRecord
 
 
 def use_location(job: Job, role: str, use: UseRecord, text: str = "") -> Location:

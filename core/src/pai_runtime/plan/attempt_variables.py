@@ -6,8 +6,8 @@ anew for each attempt, and so they are in its plan.
 
 import uuid
 
-from pai_runtime.task.names import JOB_ATTEMPT, framework_name
-from pai_runtime.task.record import record
+from pai_task.names import JOB_ATTEMPT, framework_name
+from pai_task.record import record
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
 """UUID namespace of the identifiers, which are equal for the same attempt of the same run."""

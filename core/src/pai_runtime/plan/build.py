@@ -14,9 +14,9 @@ from pai_runtime.job.model import Job, JobUse, TaskRole
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import FOLDERS_VARIABLE, conflict
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
-from pai_runtime.task.exit_codes import TIMEOUT
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import (
+from pai_task.exit_codes import TIMEOUT
+from pai_task.placeholders import show
+from pai_task.plan import (
     PLATFORM,
     Command,
     Mount,
@@ -28,8 +28,8 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
-from pai_runtime.task.record import record, replace
-from pai_runtime.task.vocabulary import Event
+from pai_task.record import record, replace
+from pai_task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
 

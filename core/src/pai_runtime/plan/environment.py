@@ -3,16 +3,16 @@
 What an engine alone knows is not here: ``PAI_WORK_DIR`` and the like are set where the task runs. Nor is what
 an engine does not know yet: where the address of a task comes later, the variables with that address are left
 out, and so is it in the list of its role; whoever learns it adds them to the peers of
-`pai_runtime.task.plan.SharedVariables` before the task starts.
+`pai_task.plan.SharedVariables` before the task starts.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
-from pai_runtime.task.record import field, record
+from pai_task.names import framework_name
+from pai_task.plan import PLATFORM, SharedVariables, Variable
+from pai_task.record import field, record
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]

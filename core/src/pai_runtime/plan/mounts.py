@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
-from pai_runtime.task.paths import CODE, CONFIG, IMAGE, IMAGE_SCRIPTS, MACHINE, SECRETS, VOLUME
-from pai_runtime.task.plan import Mount, UseRecord
-from pai_runtime.task.record import replace
+from pai_task.paths import CODE, CONFIG, IMAGE, IMAGE_SCRIPTS, MACHINE, SECRETS, VOLUME
+from pai_task.plan import Mount, UseRecord
+from pai_task.record import replace
 
 FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
 """The variable that lists, one path per line, the NFS exports that the engine provides as directories."""

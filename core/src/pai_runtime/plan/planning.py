@@ -16,7 +16,7 @@ from pai_runtime.job.plugins import JobPlugins, StorageFields
 from pai_runtime.job.reading import mapping
 from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 if TYPE_CHECKING:
     from pai_runtime.definitions import OpenDefinitions

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Mount, Plan, PlannedMount, PlannedService, Step, UseRecord
-from pai_runtime.task.vocabulary import Phase
+from pai_task.placeholders import show
+from pai_task.plan import PEERS, PLATFORM, Mount, Plan, PlannedMount, PlannedService, Step, UseRecord
+from pai_task.vocabulary import Phase
 
 ORDER: tuple[Phase, ...] = (
     "init",

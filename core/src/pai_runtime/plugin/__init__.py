@@ -32,18 +32,18 @@ from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
 from pai_runtime.plugin.output import FailedTask, Output, RunningTask, TaskLog
 from pai_runtime.plugin.peers import task_variables
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
-from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.likely_line import likely_line
-from pai_runtime.task.names import framework_name, with_user_and_job
-from pai_runtime.task.placeholders import has_secret
-from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_task.analysis import Analysis
+from pai_task.likely_line import likely_line
+from pai_task.names import framework_name, with_user_and_job
+from pai_task.placeholders import has_secret
+from pai_task.plan import EVENTS, Mount, Service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, TypeVar
 
-    from pai_runtime.task.vocabulary import Behavior, Event, FailurePolicy
+    from pai_task.vocabulary import Behavior, Event, FailurePolicy
 
     Hook = TypeVar("Hook", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ def hookimpl(function: Hook) -> Hook:
 def __getattr__(name: str) -> object:
     # Annotations need them, and to make them takes the time of `typing`.
     if name in ("Behavior", "Event", "FailurePolicy"):
-        from pai_runtime.task import vocabulary  # noqa: PLC0415
+        from pai_task import vocabulary  # noqa: PLC0415
 
         return getattr(vocabulary, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.record import field, record
+from pai_task.layout import PRIVATE
+from pai_task.record import field, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.task.vocabulary import FailedOutcome, FailurePolicy, Phase
+    from pai_task.vocabulary import FailedOutcome, FailurePolicy, Phase
 
 
 @record(frozen=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from pai_runtime.task.plan import Mount, Service
-    from pai_runtime.task.vocabulary import Event, FailurePolicy
+    from pai_task.plan import Mount, Service
+    from pai_task.vocabulary import Event, FailurePolicy
 
 
 @record(frozen=True)

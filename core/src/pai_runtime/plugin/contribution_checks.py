@@ -7,10 +7,10 @@ from typing import Any, Final, get_args
 
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.errors import UserError
-from pai_runtime.task.exit_codes import MOST_CODE
-from pai_runtime.task.placeholders import has_secret, show
-from pai_runtime.task.plan import EVENTS, Mount, Service
-from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart
+from pai_task.exit_codes import MOST_CODE
+from pai_task.placeholders import has_secret, show
+from pai_task.plan import EVENTS, Mount, Service
+from pai_task.vocabulary import FailurePolicy, MountKind, Restart
 
 _MOST_SECONDS: Final = 1_000_000_000
 

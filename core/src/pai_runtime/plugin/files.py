@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pai_runtime.plugin.errors import UserError
-from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
+from pai_task.layout import LOGS, RUNTIME_LOG, USER_LOG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def _end_of_log(folder: str, name: str, most: int, tail: bytes) -> bytes:
 
 def _earlier(folder: str, name: str) -> list[str]:
     """List the rotated files of a log that are named as multilog names them, newest first."""
-    from pai_runtime.task.folder import Folder  # noqa: PLC0415 - as above
-    from pai_runtime.task.log_file import earlier_names  # noqa: PLC0415 - not for every hook
+    from pai_task.folder import Folder  # noqa: PLC0415 - as above
+    from pai_task.log_file import earlier_names  # noqa: PLC0415 - not for every hook
 
     above, slash, _ = name.rpartition("/")
     try:
@@ -54,7 +54,7 @@ def _earlier(folder: str, name: str) -> list[str]:
 
 
 def _end_of_file(folder: str, name: str, most: int) -> bytes:
-    from pai_runtime.task.folder import Folder  # noqa: PLC0415 - not for every hook
+    from pai_task.folder import Folder  # noqa: PLC0415 - not for every hook
 
     try:
         with Folder.at(folder) as own, os.fdopen(own.open(name), "rb") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

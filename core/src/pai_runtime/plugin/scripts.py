@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pai_runtime.task import paths
+from pai_task import paths
 
 BUNDLE = paths.BUNDLE
 """The directory with the runtime's programs for any image; it exists in pods only.

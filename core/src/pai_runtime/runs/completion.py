@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from pai_runtime.job.model import TaskRole
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.record import record, replace
-from pai_runtime.task.vocabulary import FailedOutcome
+from pai_task.record import record, replace
+from pai_task.vocabulary import FailedOutcome
 
 
 @record(frozen=True)

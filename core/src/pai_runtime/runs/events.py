@@ -4,8 +4,8 @@
 """
 
 from pai_runtime.runs.state import Run
-from pai_runtime.task.events import EventFile
-from pai_runtime.task.folder import Folder
+from pai_task.events import EventFile
+from pai_task.folder import Folder
 
 
 class RunEvents:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pai_runtime.task.record import record
-from pai_runtime.task.vocabulary import CutShort, Event
+from pai_task.record import record
+from pai_task.vocabulary import CutShort, Event
 
 
 @record(frozen=True)

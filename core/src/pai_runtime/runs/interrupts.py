@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pai_runtime.task.signals import STOP_SIGNALS, on_stop_signals
+from pai_task.signals import STOP_SIGNALS, on_stop_signals
 
 
 @contextmanager

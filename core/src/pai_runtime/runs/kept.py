@@ -16,10 +16,10 @@ from pai_runtime.document.configuration_files import user_directory
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
-from pai_runtime.task.log_file import LogFile
-from pai_runtime.task.record import record
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
+from pai_task.log_file import LogFile
+from pai_task.record import record
 
 MOST_AGE: Final = 30 * 86400.0
 """Seconds after which a kept run is removed, when another one is kept."""

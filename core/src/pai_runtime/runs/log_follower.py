@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from pai_runtime.runs.log_times import LogTimes, Piece
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
 
 _MOST_OF_FILE = 2 * Rotation().size
 """Maximum bytes read from one file: logs are rotated sooner, so a larger one is somebody else's."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName, LogReader
-from pai_runtime.task.runtime_log import date_of
+from pai_task.runtime_log import date_of
 
 MOST_OF_TAIL = 64 * 1024 * 1024
 """Maximum memory in bytes for the last lines of a log: a task may write an endless line."""

@@ -2,7 +2,7 @@
 
 import os
 
-from pai_runtime.task.log_file import RECORD_BYTES, read_time_record
+from pai_task.log_file import RECORD_BYTES, read_time_record
 
 _MOST_RECORDS = 1 << 25
 """Maximum number of records, twice as many as a log has by default."""

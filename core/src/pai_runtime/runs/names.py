@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pai_runtime.runs.state import RUN, Run, read_run
-from pai_runtime.task.layout import PLAN
+from pai_task.layout import PLAN
 
 RUNS = Path(".pai-runs")
 """The default directory of the directories of runs."""

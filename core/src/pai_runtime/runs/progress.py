@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import field, record
-from pai_runtime.task.state import read_state
-from pai_runtime.task.vocabulary import StatePhase
+from pai_task.folder import Folder
+from pai_task.record import field, record
+from pai_task.state import read_state
+from pai_task.vocabulary import StatePhase
 
 _FAR_FUTURE = 1e11
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.task.plan import Plan
+    from pai_task.plan import Plan
 
 PROVENANCE: Final = "provenance.json"
 """The file in the directory of a run."""

@@ -14,10 +14,10 @@ from pai_runtime.runs.provenance import Provenance
 from pai_runtime.runs.restarts import restarts
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.task.plan import Plan
+    from pai_task.plan import Plan
 
 LogName = Literal["user", "runtime"]
 """The output of a task's command, or the log of the runtime and its callbacks."""

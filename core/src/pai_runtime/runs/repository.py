@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _SECONDS: Final = 3.0
 _MOST: Final = 4096

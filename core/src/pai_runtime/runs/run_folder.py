@@ -8,7 +8,7 @@ from pathlib import Path
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.names import LOCK, RUNS
 from pai_runtime.runs.run_lock import lock
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 
 class RunFolder:

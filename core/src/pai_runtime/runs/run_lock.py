@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from pai_runtime.runs.names import LOCK
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 
 def lock(folder: Folder) -> int:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import record
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.record import record
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]

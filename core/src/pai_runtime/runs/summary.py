@@ -7,9 +7,9 @@ from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.runs.usage import MOST_READ, Usage, usage_of_tasks
-from pai_runtime.task.plan import EXIT_EVENTS
-from pai_runtime.task.record import field, record
-from pai_runtime.task.runtime_log import text_of
+from pai_task.plan import EXIT_EVENTS
+from pai_task.record import field, record
+from pai_task.runtime_log import text_of
 
 NOT_RETRIED = (
     "not retried, because the failure is permanent; to retry it anyway, set extras.retryOn to always"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

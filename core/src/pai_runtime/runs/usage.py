@@ -5,7 +5,7 @@ from typing import Any
 
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 MOST_READ = 1000
 """Tasks of a run whose records are read for what is notable of them: more would take long."""

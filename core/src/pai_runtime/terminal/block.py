@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pai_runtime.task.console import Console
+from pai_task.console import Console
 
 
 def can_redraw() -> bool:

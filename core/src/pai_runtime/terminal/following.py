@@ -10,9 +10,9 @@ from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.interrupts import stop_signals
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.exit_codes import INTERRUPTED, MOST_CODE, killed_by
-from pai_runtime.task.signals import ignore_stop_signals, on_stop_signals
 from pai_runtime.terminal.words import command_for
+from pai_task.exit_codes import INTERRUPTED, MOST_CODE, killed_by
+from pai_task.signals import ignore_stop_signals, on_stop_signals
 
 _SHOW_EVERY: Final = 0.25
 _REST: Final = 9

@@ -8,12 +8,12 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.document.printable import printable
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.show import ORDER, mount_source, steps_in_order
-from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Plan, Step, UseRecord
-from pai_runtime.task.record import record
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import columns_of, shortened, some
+from pai_task.placeholders import show
+from pai_task.plan import PEERS, PLATFORM, Plan, Step, UseRecord
+from pai_task.record import record
+from pai_task.vocabulary import Phase
 
 _Group = tuple[int, Plan]
 """A number of tasks that differ only in index and ports, and the plan of the first."""

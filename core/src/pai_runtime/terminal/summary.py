@@ -6,13 +6,13 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary, searched_for_notes
-from pai_runtime.task.likely_line import GUESSED, SEARCHED_LINES, likely_line
-from pai_runtime.task.outcome import how_it_failed
-from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line, some
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.usage import usage_lines
 from pai_runtime.terminal.words import command_for, counts, failed_service, lacking, noted, shown_name, tail
+from pai_task.likely_line import GUESSED, SEARCHED_LINES, likely_line
+from pai_task.outcome import how_it_failed
+from pai_task.runtime_log import before_explanation
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40

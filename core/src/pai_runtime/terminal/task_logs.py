@@ -12,10 +12,10 @@ from pai_runtime.runs.log_pieces import MOST_OF_TAIL, LogPieces
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.task.console import LinePrefix
-from pai_runtime.task.record import record
 from pai_runtime.terminal.output import flush, say, write_bytes
 from pai_runtime.terminal.text import some
+from pai_task.console import LinePrefix
+from pai_task.record import record
 
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25

@@ -6,9 +6,9 @@ from resource import RLIMIT_NOFILE, getrlimit
 
 from pai_runtime.runs.reader import LogReader, RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.console import LinePrefix
 from pai_runtime.terminal.text import some
 from pai_runtime.terminal.words import command_for
+from pai_task.console import LinePrefix
 
 _BYTES_A_TIME = 1024 * 1024
 _MOST_TOLD = 10

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.console import Console
 from pai_runtime.terminal.block import can_redraw
 from pai_runtime.terminal.news import Announcements, LongSteps, Notes
 from pai_runtime.terminal.task_output import TaskOutput
 from pai_runtime.terminal.text import message
+from pai_task.console import Console
 
 _LOOK_EVERY = 1.0
 

@@ -10,9 +10,9 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import MOST_NAMED, shown_line, some
 from pai_runtime.terminal.times import clock, time_span
+from pai_task.runtime_log import text_of
 
 _KEPT = {
     "held": "has failed and is held for debugging",

@@ -88,7 +88,7 @@ class _Keeper:
         os.write(values, json.dumps(self._request.secrets).encode())
         os.lseek(values, 0, os.SEEK_SET)
         options = LaunchOptions(phases="init", secrets_fd=values, hook_argv=hook_argv())
-        argv = python_argv("pai_runtime.supervisor.__main__", self._request.folder, options.to_argument())
+        argv = python_argv("pai_task.supervisor.__main__", self._request.folder, options.to_argument())
         pid = os.posix_spawn(argv[0], argv, os.environ, setsigmask=[])
         os.close(values)
         self._wait(pid, lambda: _told(pid))

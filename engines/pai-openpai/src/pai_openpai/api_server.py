@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pai_network.answer import NoAnswer
 from pai_runtime.document.printable import printable
-from pai_runtime.task import fast_json, paths
-from pai_runtime.task.regular_file import open_regular
+from pai_task import fast_json, paths
+from pai_task.regular_file import open_regular
 
 if TYPE_CHECKING:
     import ssl

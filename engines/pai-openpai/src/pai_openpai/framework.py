@@ -14,7 +14,7 @@ from pai_openpai.ltp_ports import is_of_ltp
 from pai_openpai.port_spec import PortSpec, read_port_spec
 from pai_pod.addresses import is_address
 from pai_runtime.document.amounts import size_text
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _UNKNOWN = FrameworkTask()
 
 @record(frozen=True)
 class FrameworkRole:
-    """A task role, by its converted name (`pai_runtime.task.names`), with its tasks by index."""
+    """A task role, by its converted name (`pai_task.names`), with its tasks by index."""
 
     name: str
     ports: PortSpec

@@ -17,7 +17,7 @@ from pai_pod.errors import BarrierFailed, InitFailed
 from pai_pod.steps import Pod
 from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
-from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT, INIT_REFUSED, INIT_UNREACHABLE
+from pai_task.exit_codes import INIT_GANG_TIMEOUT, INIT_REFUSED, INIT_UNREACHABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

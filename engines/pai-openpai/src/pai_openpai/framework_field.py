@@ -7,7 +7,7 @@ from typing import Any
 
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import field_name, unexpected
-from pai_runtime.task import fast_json
+from pai_task import fast_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pai_pod.errors import InitFailed
 from pai_pod.steps import PlatformJob, Pod
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 FRAMEWORK_FILE: Final = "framework.json"
 """The file in the directory of init plugins where commands write and read the Framework."""

@@ -4,7 +4,7 @@ from pai_openpai.framework import MOST_BYTES, BadFramework, read_framework
 from pai_openpai.framework_job import FRAMEWORK_FILE, FrameworkJob, framework_uid, without_framework
 from pai_pod.errors import InitFailed, missing
 from pai_pod.steps import PlatformJob, Pod
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 skipped = without_framework
 

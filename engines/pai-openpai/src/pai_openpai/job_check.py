@@ -15,7 +15,7 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, is_reference
 from pai_runtime.job.reading import mapping, mappings, string, strings, text
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 MOST_BYTES: Final = 102_400
 """Maximum size of the body of a request to OpenPAI's REST server."""

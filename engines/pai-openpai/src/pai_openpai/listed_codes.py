@@ -7,7 +7,7 @@ from pai_pod.directories import Directories
 from pai_pod.exit_spec import NAME
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.task.exit_codes import MOST_CODE, UNEXPLAINED
+from pai_task.exit_codes import MOST_CODE, UNEXPLAINED
 
 
 def listed_codes(directories: Directories) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from pai_pod.addresses import pod_address
 from pai_pod.placement import INDEX, ROLE, UnknownTask, own_task, told_placement
 from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.plan.environment import TaskPlace
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.record import replace
+from pai_task.names import framework_name
+from pai_task.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

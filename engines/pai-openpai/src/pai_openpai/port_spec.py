@@ -14,7 +14,7 @@ from __future__ import annotations
 from pai_openpai.framework_field import Field
 from pai_openpai.ltp_ports import ltp_port
 from pai_pod.ports import END, FIRST, hashed_port
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

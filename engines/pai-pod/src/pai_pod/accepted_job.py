@@ -13,7 +13,7 @@ from pai_runtime.job.load import resolved
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.references import References
 from pai_runtime.plan.planning import job_plugins, planned_roles
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 _IGNORED = frozenset({"unknown-field", "no-such-task-role"})
 """Codes of problems without any effect."""

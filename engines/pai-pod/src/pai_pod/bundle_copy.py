@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import BUNDLE, LAUNCHER
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.folder import Folder
+from pai_task.paths import BUNDLE, LAUNCHER
+from pai_task.signals import STOP_SIGNALS
 
 # With pathlib, copying thousands of files would take twice as long.
 # ruff: noqa: PTH101, PTH102, PTH115, PTH116, PTH119, PTH211

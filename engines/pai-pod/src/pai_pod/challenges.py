@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's name for a word
 _PART = re.compile(rf"""({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))|({_TOKEN})""")

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 from pai_pod.errors import InitFailed
 from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
-from pai_runtime.task.code_archive import (
+from pai_task.code_archive import (
     ARCHIVE,
     MOST_BYTES,
     MOST_ENTRIES,
@@ -28,8 +28,8 @@ from pai_runtime.task.code_archive import (
     pieces,
     stored_name,
 )
-from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.regular_file import open_regular
+from pai_task.folder import MOST_LEVELS, Folder
+from pai_task.regular_file import open_regular
 
 DIGEST_VARIABLE: Final = "PAI_CODE_DIGEST"
 """The variable of the init container with the digest of the archive; unset if the job has no code."""

@@ -12,7 +12,7 @@ from pai_pod.unfolding import parse_unfolded
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem
 from pai_runtime.document.value import Node, Source, Value
-from pai_runtime.task.regular_file import open_regular
+from pai_task.regular_file import open_regular
 
 _MOST_BYTES = 4 * 1024 * 1024
 

@@ -6,9 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-from pai_runtime.task.interpreter import search_path
-from pai_runtime.task.paths import BUNDLE, CODE, CONFIG, LAUNCHER, TASK_FOLDER, VOLUME
-from pai_runtime.task.record import record
+from pai_task.interpreter import search_path
+from pai_task.paths import BUNDLE, CODE, CONFIG, LAUNCHER, TASK_FOLDER, VOLUME
+from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

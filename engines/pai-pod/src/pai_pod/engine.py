@@ -7,8 +7,8 @@ prints. Most names are imported when they are first asked for, since most comman
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from pai_runtime.task import paths
-from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
+from pai_task import paths
+from pai_task.exit_codes import PERMANENT_INIT_CODES
 
 if TYPE_CHECKING:
     from pai_pod import code, kept_output, told_variables

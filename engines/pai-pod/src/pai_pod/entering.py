@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 
-from pai_runtime.task.exit_codes import CANNOT_RUN, killed_by
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import LAUNCHER
-from pai_runtime.task.session import MOST_MESSAGE
-from pai_runtime.task.session_socket import ask, connect, read_answer
-from pai_runtime.task.signals import signal
+from pai_task.exit_codes import CANNOT_RUN, killed_by
+from pai_task.folder import Folder
+from pai_task.paths import LAUNCHER
+from pai_task.session import MOST_MESSAGE
+from pai_task.session_socket import ask, connect, read_answer
+from pai_task.signals import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ import sys
 from pai_pod.entering import ENTER, enter
 from pai_pod.handover import Handover, take_over
 from pai_pod.launcher_environment import image_environment
-from pai_runtime.supervisor.spawning import has_null, open_standard_streams
-from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.bundle import OWN_VARIABLES
-from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
-from pai_runtime.task.fast_json import dumps
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions, Rotation
-from pai_runtime.task.memfd import ScratchFile
-from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
-from pai_runtime.task.record import replace
-from pai_runtime.task.session_socket import listen
-from pai_runtime.task.signals import STOP_SIGNALS, signal
+from pai_task.bundle import OWN_VARIABLES
+from pai_task.exit_codes import MOST_CODE, RUNTIME_ERROR
+from pai_task.fast_json import dumps
+from pai_task.folder import Folder
+from pai_task.interpreter import hook_argv
+from pai_task.launch import LaunchOptions, Rotation
+from pai_task.memfd import ScratchFile
+from pai_task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
+from pai_task.record import replace
+from pai_task.session_socket import listen
+from pai_task.signals import STOP_SIGNALS, signal
+from pai_task.supervisor.spawning import has_null, open_standard_streams
+from pai_task.supervisor.supervisor import supervise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ RUNTIME_DIR = "PAI_RUNTIME_DIR"
 PIPED = "piped"
 """The first argument of the launcher for a task of an engine that is tied to it by its standard input.
 
-The task's directory and launch options follow; see `pai_runtime.supervisor.piped`.
+The task's directory and launch options follow; see `pai_task.supervisor.piped`.
 """
 
 # What only a task needs that cannot run is imported there.
@@ -53,7 +53,7 @@ def main() -> int:
 
 def _run_piped(where: str, given: str) -> int:
     """Run a task with all of its phases, which has no init container: its secrets come by standard input."""
-    from pai_runtime.supervisor.piped import supervise_piped
+    from pai_task.supervisor.piped import supervise_piped
 
     _take_back(image_environment(os.environ))
     options = LaunchOptions.from_argument(given)
@@ -157,8 +157,8 @@ def _on_this_machine(options: LaunchOptions, given: str) -> LaunchOptions:
 
 def _start_again(folder: Folder, options: LaunchOptions) -> int:
     """Handle a start without a handover: a task that has ended keeps its result, and is not run twice."""
-    from pai_runtime.supervisor.recording import write_record
-    from pai_runtime.task.exit_record import noted, read_exit_record
+    from pai_task.exit_record import noted, read_exit_record
+    from pai_task.supervisor.recording import write_record
 
     record = read_exit_record(folder)
     code = record.get("exitCode")
@@ -173,7 +173,7 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
 
 
 def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
-    from pai_runtime.supervisor.recording import cannot_run
+    from pai_task.supervisor.recording import cannot_run
 
     return cannot_run(folder, message, options)
 

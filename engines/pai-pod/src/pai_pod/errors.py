@@ -1,6 +1,6 @@
 """Why init fails."""
 
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 
 class InitFailed(Exception):

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 
 from pai_pod.config_files import find_file, read_text
 from pai_pod.directories import Directories
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 NAME = "runtime-exit-spec.yaml"
 VARIABLE = "PAI_RUNTIME_EXIT_SPEC"

@@ -19,8 +19,8 @@ from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.without_secrets import JobFile
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.fast_json import loads
-from pai_runtime.task.plan import PLATFORM, Variable
+from pai_task.fast_json import loads
+from pai_task.plan import PLATFORM, Variable
 
 JOB_FILE: Final = "job_config.yaml"
 """The name of the job file in the configuration, and of its copy in the task's folder."""

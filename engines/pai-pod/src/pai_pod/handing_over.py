@@ -10,13 +10,13 @@ from pai_pod.init_process import run_init_steps
 from pai_pod.pod_secrets import platform_secrets
 from pai_pod.steps import PlatformJob, Pod
 from pai_pod.volume import open_to_all
-from pai_runtime.task.exit_codes import INIT_FAILED
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import PLAN, SHARED, WORK
-from pai_runtime.task.placeholders import platform_path
-from pai_runtime.task.plan import PLATFORM, Plan, Variable
-from pai_runtime.task.record_json import to_json
-from pai_runtime.task.variables import Setting, parse_settings
+from pai_task.exit_codes import INIT_FAILED
+from pai_task.folder import Folder
+from pai_task.layout import PLAN, SHARED, WORK
+from pai_task.placeholders import platform_path
+from pai_task.plan import PLATFORM, Plan, Variable
+from pai_task.record_json import to_json
+from pai_task.variables import Setting, parse_settings
 
 _ENVIRONMENT = "env"
 _MOST_BYTES = 1024 * 1024

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 
 from pai_pod.own_copy import make_own
-from pai_runtime.task.fast_json import dumps, loads
-from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.record import field, record
+from pai_task.fast_json import dumps, loads
+from pai_task.layout import PRIVATE
+from pai_task.record import field, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from pai_runtime.task.folder import Folder
+    from pai_task.folder import Folder
 
 NAME = f"{PRIVATE}/secrets.json"
 

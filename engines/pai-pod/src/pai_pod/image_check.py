@@ -13,7 +13,7 @@ from pai_pod.image_reference import DOCKER_HUB, BadReference, ImageReference, pa
 from pai_pod.registry import Credentials, ImageQuestion, Refused, Unclear
 from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 Outcome = Literal["exists", "missing", "unknown"]
 

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from pai_runtime.document.printable import printable
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 DOCKER_HUB: Final = "docker.io"
 """The registry of a reference that names none."""

@@ -39,9 +39,9 @@ from pai_pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
-from pai_runtime.task.exit_codes import INIT_FAILED
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
+from pai_task.exit_codes import INIT_FAILED
+from pai_task.folder import Folder
+from pai_task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """The directory of logs on the volume, at which the platform mounts a directory of the host."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pai_pod.init_log import InitLog
 from pai_pod.stopping import Stopped, end, has_ended
-from pai_runtime.task.exit_codes import killed_by
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.exit_codes import killed_by
+from pai_task.signals import STOP_SIGNALS
 
 _SHELL = "/bin/sh"
 _IN_FOLDER = 'cd -- "$1" && eval "$2"'

@@ -12,7 +12,7 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 HOOK: Final = "pai_init_container"
 

@@ -11,9 +11,9 @@ import sys
 
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import Problems
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.memfd import out_of_the_way
-from pai_runtime.task.runtime_log import line_prefix
+from pai_task.folder import Folder
+from pai_task.memfd import out_of_the_way
+from pai_task.runtime_log import line_prefix
 
 NAME = "init.log"
 _CHUNK = 65536

@@ -10,7 +10,7 @@ from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Unavailable
 from pai_runtime.plugin import InitContainer
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:

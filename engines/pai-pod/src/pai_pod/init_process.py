@@ -11,13 +11,13 @@ from pathlib import Path
 from pai_pod.errors import InitFailed
 from pai_pod.steps import Pod
 from pai_pod.stopping import Stopped, end
-from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.exit_codes import INIT_FAILED, RUNTIME_ERROR
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.memfd import ScratchFile, hand_over_script
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.exit_codes import INIT_FAILED, RUNTIME_ERROR
+from pai_task.folder import Folder
+from pai_task.interpreter import hook_argv
+from pai_task.launch import LaunchOptions
+from pai_task.memfd import ScratchFile, hand_over_script
+from pai_task.signals import STOP_SIGNALS
+from pai_task.supervisor.supervisor import supervise
 
 
 def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> None:

@@ -13,8 +13,8 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.metadata import entry_points
 from pai_runtime.host.own_modules import import_entry
-from pai_runtime.task.exit_codes import INIT_FAILED
-from pai_runtime.task.record import record
+from pai_task.exit_codes import INIT_FAILED
+from pai_task.record import record
 
 RENDERER: Final = "userCommandRender"
 """The name of the init step that takes the command from the platform."""

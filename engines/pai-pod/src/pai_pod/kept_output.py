@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.reader import LogName
-from pai_runtime.task.exit_record import read_exit_record
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import VARIABLES
+from pai_task.exit_record import read_exit_record
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.layout import VARIABLES
 
 LOGS: Final[Mapping[LogName, str]] = {"user": "user.log", "runtime": "runtime.log"}
 """The logs in the directory of an attempt; beside them are its events, its record and its variables."""

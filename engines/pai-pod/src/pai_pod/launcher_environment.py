@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.task.bundle import OWN_VARIABLES
+from pai_task.bundle import OWN_VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

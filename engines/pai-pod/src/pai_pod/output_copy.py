@@ -18,10 +18,10 @@ from pai_pod.kept_output import LOGS, OUTPUT_VARIABLE
 from pai_pod.told_variables import PREFIX, told_line
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import Rotation
-from pai_runtime.task.layout import (
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.launch import Rotation
+from pai_task.layout import (
     EVENTS,
     RECORD,
     RECORD_BYTES,
@@ -29,11 +29,11 @@ from pai_runtime.task.layout import (
     USER_LOG,
     VARIABLES,
 )
-from pai_runtime.task.layout import (
+from pai_task.layout import (
     LOGS as TASK_LOGS,
 )
-from pai_runtime.task.log_file import LogFile
-from pai_runtime.task.paths import OUTPUT
+from pai_task.log_file import LogFile
+from pai_task.paths import OUTPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_task.folder import MOST_LEVELS, Folder
 
 _MOST_BYTES = 64 * 1024 * 1024
 

@@ -17,10 +17,10 @@ import socket
 import time
 from contextlib import suppress
 
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import PLAN, SHARED
-from pai_runtime.task.names import JOB_ATTEMPT
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.layout import PLAN, SHARED
+from pai_task.names import JOB_ATTEMPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

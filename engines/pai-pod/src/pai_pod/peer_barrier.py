@@ -22,8 +22,8 @@ from pai_pod.addresses import is_address
 from pai_pod.errors import BarrierFailed
 from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
-from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
-from pai_runtime.task.regular_file import open_regular
+from pai_task.exit_codes import INIT_GANG_TIMEOUT
+from pai_task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

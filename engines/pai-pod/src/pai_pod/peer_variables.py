@@ -15,7 +15,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.plan.environment import JobEnvironment, TaskName
 from pai_runtime.plan.planning import job_plugins
-from pai_runtime.task.paths import VOLUME
+from pai_task.paths import VOLUME
 
 
 def with_given_peers(

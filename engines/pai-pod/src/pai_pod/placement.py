@@ -11,9 +11,9 @@ from pai_pod.ports import END, FIRST, hashed_port
 from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.job.ports import port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
-from pai_runtime.task.names import framework_name
-from pai_runtime.task.paths import VOLUME
-from pai_runtime.task.record import replace
+from pai_task.names import framework_name
+from pai_task.paths import VOLUME
+from pai_task.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pai_pod.peers import Peers
     from pai_runtime.job.model import Job
     from pai_runtime.plan.environment import TaskName
-    from pai_runtime.task.plan import Variable
+    from pai_task.plan import Variable
 
 ROLE = ("PAI_CURRENT_TASK_ROLE_NAME",)
 INDEX = ("PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")

@@ -15,8 +15,8 @@ from pai_pod.challenges import Challenge, parse_challenges
 from pai_pod.image_reference import DOCKER_HUB, ImageReference
 from pai_pod.registry_request import may_lead, request
 from pai_runtime.document.url import is_this_machine, origin
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.record import field, record
+from pai_task.fast_json import loads_untrusted
+from pai_task.record import field, record
 
 MANIFEST_TYPES: Final = (
     "application/vnd.oci.image.index.v1+json",

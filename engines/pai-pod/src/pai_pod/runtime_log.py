@@ -30,12 +30,12 @@ from pai_pod.passed import STAYS, passed_barrier
 from pai_pod.told_variables import state_line, told_line
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.task.exit_record import read_exit_record
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
-from pai_runtime.task.signals import STOP_SIGNALS
-from pai_runtime.task.state import read_state
+from pai_task.exit_record import read_exit_record
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.layout import PLAN, RUNTIME_LOG, VARIABLES
+from pai_task.signals import STOP_SIGNALS
+from pai_task.state import read_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import os
 
 from pai_pod.directories import BadDirectory
 from pai_pod.runtime_log import print_runtime_log
-from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
+from pai_task.exit_codes import CANNOT_RUN
 
 
 def main(_args: argparse.Namespace) -> int:

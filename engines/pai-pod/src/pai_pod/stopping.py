@@ -5,8 +5,8 @@ import signal
 import time
 from types import FrameType
 
-from pai_runtime.task.exit_codes import killed_by
-from pai_runtime.task.signals import on_stop_signals
+from pai_task.exit_codes import killed_by
+from pai_task.signals import on_stop_signals
 
 GRACE = 20.0
 """Seconds that a process has to end after the signal; Kubernetes' default for the whole pod is 30."""

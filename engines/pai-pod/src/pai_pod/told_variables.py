@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pai_runtime.task.fast_json import dumps, loads
-from pai_runtime.task.plan import PEERS, SharedVariables
+from pai_task.fast_json import dumps, loads
+from pai_task.plan import PEERS, SharedVariables
 
 PREFIX: Final = b"[pai-runtime variables] "
 STATE_PREFIX: Final = b"[pai-runtime state] "

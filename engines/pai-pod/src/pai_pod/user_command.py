@@ -8,7 +8,7 @@ from pai_runtime.document.problems import InvalidInput, Position, Problem, Probl
 from pai_runtime.document.value import Node, Source, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.task.plan import Command
+from pai_task.plan import Command
 
 VARIABLE = "USER_CMD"
 

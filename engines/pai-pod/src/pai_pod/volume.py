@@ -10,7 +10,7 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_task.folder import MOST_LEVELS, Folder
 
 _Path = tuple[str, ...]
 _OCTAL = re.compile(r"\\([0-7]{3})")

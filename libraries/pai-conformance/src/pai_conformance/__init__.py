@@ -36,8 +36,8 @@ from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LATEST
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
-from pai_runtime.task.signals import STOP_SIGNALS
 from pai_runtime.terminal.following import follow
+from pai_task.signals import STOP_SIGNALS
 
 USER = "ada"
 """Who submits the runs."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import retry_after
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

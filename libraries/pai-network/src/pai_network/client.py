@@ -26,7 +26,7 @@ from pai_network.link_local import is_link_local
 from pai_network.proxies import proxy_headers
 from pai_network.tls import system_trust
 from pai_runtime.document.url import shown_url, split_url
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

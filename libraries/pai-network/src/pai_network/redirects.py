@@ -5,7 +5,7 @@ from typing import Final
 
 from pai_network.answer import Answer, NoAnswer
 from pai_runtime.document.url import joined_url, origin, shown_url
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 MOST_REDIRECTS: Final = 5
 

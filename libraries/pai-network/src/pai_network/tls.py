@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from pai_runtime.task.memfd import ScratchFile
+from pai_task.memfd import ScratchFile
 
 
 class EncryptedKey(Exception):

@@ -11,7 +11,7 @@ from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.host.signatures import declared_arguments
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 _ROLE = "worker"
 

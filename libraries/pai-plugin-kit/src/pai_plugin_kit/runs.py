@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.layout import RECORD, RUNTIME_LOG, USER_LOG, VARIABLES
-from pai_runtime.task.record import record
+from pai_task.interpreter import python_argv
+from pai_task.layout import RECORD, RUNTIME_LOG, USER_LOG, VARIABLES
+from pai_task.record import record
 
 _LONGEST_RUN = 300
 """Timeout in seconds of a job, which a test does not let run longer."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from pai_definitions.web import MOST_BYTES
 from pai_runtime.document.configuration_files import user_directory
-from pai_runtime.task import atomic_write
-from pai_runtime.task.regular_file import FLAGS, read_and_close, regular
+from pai_task import atomic_write
+from pai_task.regular_file import FLAGS, read_and_close, regular
 
 MOST_KEPT: Final = 256 << 20
 MOST_FILES: Final = 10_000

@@ -13,9 +13,9 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.url import shown_text
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import canonical
-from pai_runtime.task.paths import MACHINE
-from pai_runtime.task.record import record
-from pai_runtime.task.regular_file import open_regular
+from pai_task.paths import MACHINE
+from pai_task.record import record
+from pai_task.regular_file import open_regular
 
 MACHINE_CONFIGURATION: Final = Path(MACHINE, "marketplace.yaml")
 """The cluster's configuration; the user's own sources are asked first."""

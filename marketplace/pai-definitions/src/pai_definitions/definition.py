@@ -23,7 +23,7 @@ from pai_runtime.document.problems import (
 )
 from pai_runtime.document.schemas import check, package_schema
 from pai_runtime.document.value import Source, Value
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 ABOUT: Final = frozenset(
     {"template_variables", "title", "summary", "usage", "description", "contributor", "tags"}

@@ -27,7 +27,7 @@ from pai_definitions.filters import (
 )
 from pai_definitions.template import LONGEST, Piece, WrongTemplate
 from pai_runtime.definitions import Given
-from pai_runtime.task import placeholders
+from pai_task import placeholders
 
 _MOST_NODES = 1000
 _DEEPEST = 50

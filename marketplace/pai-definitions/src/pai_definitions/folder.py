@@ -14,7 +14,7 @@ from pai_definitions.reference import Reference
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 MOST_ENTRIES: Final = 20_000
 MOST_BYTES: Final = 64 * 1024 * 1024

@@ -11,7 +11,7 @@ from pai_definitions.web import Web
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import Position, Problem, Problems, listed
-from pai_runtime.task import fast_json
+from pai_task import fast_json
 
 SUFFIX: Final = ".json"
 """What the URL of an index ends in."""

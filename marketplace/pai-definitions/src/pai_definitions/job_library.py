@@ -27,7 +27,7 @@ from pai_runtime.definitions import RESOLVED, Definition, DefinitionFile, NoDefi
 from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 if TYPE_CHECKING:
     from pai_definitions.fetching import Fetcher

@@ -19,7 +19,7 @@ from pai_definitions.web import Web
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
 from pai_runtime.host.locations import EMBEDDED, FILE, canonical, is_below, is_url
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 
 class SourceLibrary:

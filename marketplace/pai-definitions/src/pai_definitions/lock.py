@@ -22,7 +22,7 @@ from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 VERSION: Final = 1
 _PREFIX: Final = "sha256:"

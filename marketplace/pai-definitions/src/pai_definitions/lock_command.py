@@ -18,9 +18,9 @@ from pai_runtime.document.problems import InvalidInput, Problem, Problems, near_
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
 from pai_runtime.plugin import Output
-from pai_runtime.task.exit_codes import INVALID
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import replace
+from pai_task.exit_codes import INVALID
+from pai_task.folder import Folder
+from pai_task.record import replace
 
 Pins = Mapping[Key, Pin]
 

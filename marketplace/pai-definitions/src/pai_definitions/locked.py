@@ -12,7 +12,7 @@ from pai_definitions.reference import Reference, published
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position
 from pai_runtime.host.locations import FILE, canonical, is_url, named
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 
 class LockedLibrary:

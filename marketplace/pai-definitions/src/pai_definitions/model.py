@@ -6,7 +6,7 @@ from typing import Protocol
 from pai_definitions.reference import Reference
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position, Problems
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 class Unreachable(NoDefinition):

@@ -4,7 +4,7 @@ import re
 from typing import Final, Literal
 
 from pai_runtime.host.locations import NoUrl, checked_url
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 Kind = Literal["plain", "name", "item", "url", "path"]
 

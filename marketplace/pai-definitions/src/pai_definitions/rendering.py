@@ -15,7 +15,7 @@ from pai_runtime.definitions import Definition, Given
 from pai_runtime.document.document import MAX_DEPTH, MAX_NODES
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.value import Node, Source, Value, data_of
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 
 def rendered(definition: Definition, variables: Mapping[str, Given], required_by: Position) -> Value:

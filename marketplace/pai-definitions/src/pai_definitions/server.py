@@ -14,8 +14,8 @@ from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed
-from pai_runtime.task import fast_json
-from pai_runtime.task.record import replace
+from pai_task import fast_json
+from pai_task.record import replace
 
 _NO_DEFINITIONS: Final = ("template", "old")
 """Types of items that are whole jobs, not definitions."""

@@ -16,7 +16,7 @@ from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import Problems, near_miss
 from pai_runtime.host.locations import named
-from pai_runtime.task.regular_file import open_regular
+from pai_task.regular_file import open_regular
 
 _MOST_COMPARED: Final = 1000
 """Maximum number of files beside a missing one that are looked at."""

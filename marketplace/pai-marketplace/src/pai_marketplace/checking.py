@@ -31,7 +31,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, errors
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import EMBEDDED
-from pai_runtime.task.record import record, replace
+from pai_task.record import record, replace
 
 NAME: Final = re.compile("[a-zA-Z0-9_-]{1,100}")
 VERSION: Final = re.compile("[a-zA-Z0-9][a-zA-Z0-9._+-]{0,99}")

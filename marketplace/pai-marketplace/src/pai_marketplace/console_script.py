@@ -13,7 +13,7 @@ from pai_marketplace.database import Database
 from pai_marketplace.errors import Invalid, Refused
 from pai_marketplace.settings import OpenId, Settings
 from pai_runtime.command.output import report, say, write_lines
-from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
+from pai_task.exit_codes import CANNOT_RUN, INVALID
 
 DATABASE = "PAI_MARKETPLACE_DATABASE"
 """The variable with the URL of the database, which may hold a password: it is no argument."""

@@ -19,7 +19,7 @@ from pai_marketplace.database import Database
 from pai_marketplace.errors import Forbidden, Invalid, NotSignedIn, Refused, TooLarge
 from pai_marketplace.settings import MOST_BODY, Settings
 from pai_marketplace.viewer import ANYBODY, Viewer
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 COOKIE: Final = "pai_marketplace_session"
 _BODY_SECONDS: Final = 30

@@ -10,7 +10,7 @@ from pai_marketplace import rights
 from pai_marketplace.errors import NotFound
 from pai_marketplace.models import Audit, Content, Item, Label, Requirement, Star, Version
 from pai_marketplace.viewer import Viewer
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _ORDERS: Final[Mapping[str, tuple[ColumnElement[Any] | InstrumentedAttribute[str], ...]]] = {
     "uses": (Item.uses.desc(), Item.owner, Item.name),

@@ -29,7 +29,7 @@ from pai_network.client import Bounds, HttpRequest, ask_once, target_of
 from pai_network.proxies import proxy_for
 from pai_runtime.document.printable import printable
 from pai_runtime.document.url import is_this_machine, split_url
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _ALGORITHMS: Final = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),

@@ -18,7 +18,7 @@ from pai_marketplace.exchange import ApiRoute, Exchange
 from pai_marketplace.models import Item, Version
 from pai_marketplace.publishing import About, Publication
 from pai_marketplace.viewer import Viewer
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 _MOST: Final = 10_000
 _MOST_NAMESAKES: Final = 1000

@@ -21,7 +21,7 @@ from pai_marketplace.audit import record_action
 from pai_marketplace.errors import Conflict, Invalid, NotFound, NotSignedIn
 from pai_marketplace.models import Account, Membership, Secret, now
 from pai_marketplace.viewer import OPERATOR, Identity, Viewer
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 SCOPES: Final = ("read", "publish", "admin")
 """What a token may be for: ``publish`` allows all changes, ``admin`` the rights of admins and reviewers."""

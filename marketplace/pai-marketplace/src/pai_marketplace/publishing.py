@@ -15,7 +15,7 @@ from pai_marketplace.errors import Conflict, Invalid, NotFound
 from pai_marketplace.models import Account, Content, Item, ItemGroup, Label, Requirement, Star, Version, now
 from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import Viewer
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 VISIBILITIES = ("public", "private", "groups")
 

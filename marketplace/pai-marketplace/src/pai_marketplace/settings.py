@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 MOST_CONTENT: Final = 256 * 1024
 """Maximum size of a definition file or job that is published, in bytes."""

@@ -18,7 +18,7 @@ from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import OPERATOR
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
-from pai_runtime.task.record import record, replace
+from pai_task.record import record, replace
 
 _SECONDS: Final = 600
 

@@ -1,6 +1,6 @@
 """Whoever asks: what the rights depend on."""
 
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

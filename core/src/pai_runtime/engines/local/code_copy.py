@@ -5,7 +5,7 @@ import os
 import stat
 
 from pai_runtime.engines.code import Code, CodeEntry
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 COPY = ".code"
 """The name of the copy in the folder of the run; no role has such a name."""

@@ -7,8 +7,8 @@ from functools import partial
 
 from pai_runtime.runs.errors import CannotCopy
 from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.folder import MOST_LEVELS, Folder
-from pai_runtime.task.layout import WORK
+from pai_task.folder import MOST_LEVELS, Folder
+from pai_task.layout import WORK
 
 
 def task_files(task: Folder, path: str) -> Iterator[TaskFile]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _CUDA, _HIP, _ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 

@@ -27,14 +27,14 @@ from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.provenance import PROVENANCE, with_plugins
 from pai_runtime.runs.retries import Retries
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
-from pai_runtime.supervisor.process_tree import adopt_orphans
-from pai_runtime.supervisor.wake_pipe import WakePipe
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import SHARED
-from pai_runtime.task.own_process import keep_to_ourselves
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import replace
+from pai_task.exit_codes import RUNTIME_ERROR
+from pai_task.folder import Folder
+from pai_task.layout import SHARED
+from pai_task.own_process import keep_to_ourselves
+from pai_task.plan import Plan
+from pai_task.record import replace
+from pai_task.supervisor.process_tree import adopt_orphans
+from pai_task.supervisor.wake_pipe import WakePipe
 
 MakeSite = Callable[[Job, Folder, LocalRequest], Site]
 

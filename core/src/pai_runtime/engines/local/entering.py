@@ -15,11 +15,11 @@ from types import FrameType
 from typing import NoReturn
 
 from pai_runtime.runs.errors import CannotEnter
-from pai_runtime.task.exit_codes import killed_by
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.session import MOST_MESSAGE
-from pai_runtime.task.session_socket import ask, connect, read_answer
-from pai_runtime.task.signals import STOP_SIGNALS, on_stop_signals
+from pai_task.exit_codes import killed_by
+from pai_task.folder import Folder
+from pai_task.session import MOST_MESSAGE
+from pai_task.session_socket import ask, connect, read_answer
+from pai_task.signals import STOP_SIGNALS, on_stop_signals
 
 _STANDARD = (0, 1, 2)
 _FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)

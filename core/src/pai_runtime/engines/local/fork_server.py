@@ -20,17 +20,17 @@ from pai_runtime.engines.local.isolation import Isolation
 from pai_runtime.engines.local.launch import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
 from pai_runtime.engines.local.runtime_copy import look_up_paths, run_from_copy, runtime_binds
-from pai_runtime.supervisor.process_tree import end_with_parent
-from pai_runtime.supervisor.recording import cannot_run
-from pai_runtime.supervisor.supervisor import load_all, supervise
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.layout import RUNTIME
-from pai_runtime.task.memfd import hand_over_script
-from pai_runtime.task.own_process import keep_to_ourselves
-from pai_runtime.task.record import replace
-from pai_runtime.task.session_socket import listen
+from pai_task.folder import Folder
+from pai_task.interpreter import hook_argv
+from pai_task.launch import LaunchOptions
+from pai_task.layout import RUNTIME
+from pai_task.memfd import hand_over_script
+from pai_task.own_process import keep_to_ourselves
+from pai_task.record import replace
+from pai_task.session_socket import listen
+from pai_task.supervisor.process_tree import end_with_parent
+from pai_task.supervisor.recording import cannot_run
+from pai_task.supervisor.supervisor import load_all, supervise
 
 _STANDARD = (0, 1, 2)
 _REQUEST = 64

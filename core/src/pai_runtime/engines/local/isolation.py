@@ -42,9 +42,9 @@ from pai_runtime.engines.local.mounting import (
     mount_points,
 )
 from pai_runtime.engines.local.namespaces import CLONE_NEWUSER, give_up_tracing, keep_user
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
-from pai_runtime.task.paths import VOLUME
+from pai_task.folder import Folder
+from pai_task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
+from pai_task.paths import VOLUME
 
 PLATFORM = Path(VOLUME)
 """The path at which a task finds its own folder, whatever its path is outside."""

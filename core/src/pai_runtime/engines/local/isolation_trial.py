@@ -9,8 +9,8 @@ from typing import Any
 from pai_runtime.engines.local.isolation import Isolation, clean_up, make_folders
 from pai_runtime.engines.local.launch import Isolated
 from pai_runtime.engines.local.namespaces import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, Refused, clone
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.record import record
+from pai_task.folder import Folder
+from pai_task.record import record
 
 
 @record(frozen=True)

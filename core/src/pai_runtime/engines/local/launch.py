@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 
 @record(frozen=True)

@@ -20,9 +20,9 @@ from typing import Any
 
 from pai_runtime.engines.local.environment import local_environment
 from pai_runtime.engines.local.launch import Launch
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.signals import STOP_SIGNALS
+from pai_task.folder import Folder
+from pai_task.interpreter import python_argv
+from pai_task.signals import STOP_SIGNALS
 
 MOST_ANSWER = 4096
 """Maximum bytes of an answer of the fork server."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pai_runtime.job.model import Job
     from pai_runtime.plan.environment import Placement, TaskName
     from pai_runtime.runs.run_folder import RunFolder
-    from pai_runtime.task.plan import Plan
+    from pai_task.plan import Plan
 
 
 def _variable(text: str) -> str:

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from pai_runtime.supervisor.process_tree import PR_CAPBSET_DROP
-from pai_runtime.task.own_process import PR_SET_DUMPABLE, prctl
+from pai_task.own_process import PR_SET_DUMPABLE, prctl
+from pai_task.supervisor.process_tree import PR_CAPBSET_DROP
 
 CLONE_PARENT = 0x00008000
 CLONE_NEWNS = 0x00020000

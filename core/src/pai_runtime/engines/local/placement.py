@@ -9,7 +9,7 @@ from pai_runtime.engines.local.ports import FIRST
 from pai_runtime.job.model import Job
 from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskName, TaskPlace
-from pai_runtime.task.paths import VOLUME
+from pai_task.paths import VOLUME
 
 LOCALHOST = "127.0.0.1"
 

@@ -16,8 +16,8 @@ from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Plan
+from pai_task.folder import Folder
+from pai_task.plan import Plan
 
 _MOST_NAMED = 3
 

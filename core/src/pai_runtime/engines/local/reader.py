@@ -17,16 +17,16 @@ from pai_runtime.runs.reader import LogName, RunReader, TaskVariables
 from pai_runtime.runs.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, read_run
 from pai_runtime.runs.task_files import TaskFile
-from pai_runtime.task.events import read_events
-from pai_runtime.task.exit_record import read_exit_record
-from pai_runtime.task.fast_json import loads_untrusted
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import ATTEMPTS, PLAN, RUNTIME_LOG, SHARED, USER_LOG, USER_LOG_TIMES, VARIABLES
-from pai_runtime.task.record import replace
-from pai_runtime.task.state import read_state
+from pai_task.events import read_events
+from pai_task.exit_record import read_exit_record
+from pai_task.fast_json import loads_untrusted
+from pai_task.folder import Folder
+from pai_task.layout import ATTEMPTS, PLAN, RUNTIME_LOG, SHARED, USER_LOG, USER_LOG_TIMES, VARIABLES
+from pai_task.record import replace
+from pai_task.state import read_state
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.task.plan import Plan
+    from pai_task.plan import Plan
 
 _LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
 _TIMES = {"user": USER_LOG_TIMES.rpartition("/")[2], "runtime": None}
@@ -84,7 +84,7 @@ class LocalRunReader(RunReader):
 
     def plan(self, task: RunTask) -> "Plan | None":
         """Return the plan of a task; None if it is not kept, or is invalid."""
-        from pai_runtime.task.plan import Plan, PlanError  # noqa: PLC0415 - as below
+        from pai_task.plan import Plan, PlanError  # noqa: PLC0415 - as below
 
         try:
             with self._folder_of(task) as own:
@@ -140,7 +140,7 @@ class LocalRunReader(RunReader):
 
     def supervisor(self, task: RunTask) -> int | None:
         """Return the process id that the ``state.json`` of a task tells while its supervisor is alive."""
-        from pai_runtime.task.session_socket import is_alive  # noqa: PLC0415 - as above
+        from pai_task.session_socket import is_alive  # noqa: PLC0415 - as above
 
         try:
             with self._folder_of(task) as own:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pai_runtime.task.record import field, record
+from pai_task.record import field, record
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
     from pai_runtime.engines.code import Code

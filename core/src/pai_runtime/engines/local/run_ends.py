@@ -6,13 +6,13 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-from pai_runtime.supervisor.hooks import hook_program
-from pai_runtime.supervisor.spawning import Program
-from pai_runtime.supervisor.task import Inputs
-from pai_runtime.task.masking import Masks
-from pai_runtime.task.memfd import SCRIPT_FD, ScratchFile
-from pai_runtime.task.placeholders import fill
-from pai_runtime.task.plan import Step
+from pai_task.masking import Masks
+from pai_task.memfd import SCRIPT_FD, ScratchFile
+from pai_task.placeholders import fill
+from pai_task.plan import Step
+from pai_task.supervisor.hooks import hook_program
+from pai_task.supervisor.spawning import Program
+from pai_task.supervisor.task import Inputs
 
 _MOST_LINES = 20
 _MOST_BYTES = 64 * 1024

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from pai_runtime.runs.state import RUN, Run
-from pai_runtime.task.folder import Folder
+from pai_task.folder import Folder
 
 _WRITE_EVERY = 0.25
 """Minimum seconds between two versions of ``run.json``."""

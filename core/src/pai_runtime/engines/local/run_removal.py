@@ -12,8 +12,8 @@ from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LOCK, NoSuchRun, has_traces, is_among_runs
 from pai_runtime.runs.run_lock import lock
 from pai_runtime.runs.state import RUN, Run, Unreadable
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.session_socket import is_alive
+from pai_task.folder import Folder
+from pai_task.session_socket import is_alive
 
 _BLOCK = 512
 

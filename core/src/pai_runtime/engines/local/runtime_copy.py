@@ -13,8 +13,8 @@ from types import ModuleType
 
 from pai_runtime.engines.local.isolation import PLATFORM
 from pai_runtime.engines.local.launch import Bind
-from pai_runtime.task.interpreter import search_path
-from pai_runtime.task.layout import RUNTIME
+from pai_task.interpreter import search_path
+from pai_task.layout import RUNTIME
 
 SEEN = PLATFORM / RUNTIME
 """The path of the copy in a task, without a colon, with which no Python would start."""

@@ -9,10 +9,10 @@ from pai_runtime.engines.local.request import LocalRequest
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.supervisor.process_tree import reaped
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.placeholders import platform_path
-from pai_runtime.task.plan import Plan
+from pai_task.folder import Folder
+from pai_task.placeholders import platform_path
+from pai_task.plan import Plan
+from pai_task.supervisor.process_tree import reaped
 
 
 class Site(ABC):

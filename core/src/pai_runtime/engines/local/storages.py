@@ -10,8 +10,8 @@ from pai_runtime.document.problems import InvalidInput, unexpected
 from pai_runtime.engines.local.launch import Bind
 from pai_runtime.plan.mounts import conflict, overlap
 from pai_runtime.runs.errors import CannotRun
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Mount, Plan, UseRecord
+from pai_task.folder import Folder
+from pai_task.plan import Mount, Plan, UseRecord
 
 
 def read_storages(path: Path) -> dict[str, Path]:

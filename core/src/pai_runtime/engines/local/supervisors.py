@@ -6,8 +6,8 @@ import time
 
 from pai_runtime.engines.local.site import Site
 from pai_runtime.engines.local.task import LocalTask
-from pai_runtime.supervisor.process_tree import GONE_EVERY, GONE_WITHIN, kill_children
-from pai_runtime.supervisor.wake_pipe import WakePipe
+from pai_task.supervisor.process_tree import GONE_EVERY, GONE_WITHIN, kill_children
+from pai_task.supervisor.wake_pipe import WakePipe
 
 
 class Supervisors:

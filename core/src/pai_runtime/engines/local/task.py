@@ -17,18 +17,18 @@ from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, MOST_CODE, RUNTIME_ERROR, TIMEOUT, killed_by
-from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
-from pai_runtime.task.outcome import Result
-from pai_runtime.task.plan import EXIT_EVENTS, Plan
-from pai_runtime.task.record import field, record
-from pai_runtime.task.record_json import to_json
-from pai_runtime.task.session import SESSIONS
-from pai_runtime.task.state import read_state
-from pai_runtime.task.vocabulary import Outcome, Phase
+from pai_task.exit_codes import CALLBACK_FAILED, MOST_CODE, RUNTIME_ERROR, TIMEOUT, killed_by
+from pai_task.exit_record import exit_record, noted, read_exit_record
+from pai_task.folder import Folder
+from pai_task.launch import LaunchOptions
+from pai_task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
+from pai_task.outcome import Result
+from pai_task.plan import EXIT_EVENTS, Plan
+from pai_task.record import field, record
+from pai_task.record_json import to_json
+from pai_task.session import SESSIONS
+from pai_task.state import read_state
+from pai_task.vocabulary import Outcome, Phase
 
 LAYERS = ".layers"
 """The folder in the run's for the kernel's files while tasks are isolated."""
@@ -234,8 +234,8 @@ class LocalTask:
         """Call the hooks for the end of the run that are for this task, see `Plan.run_ends`."""
         if steps := self._plan.run_ends(alone=alone):
             from pai_runtime.engines.local.run_ends import call_hooks  # noqa: PLC0415 - few jobs have such
-            from pai_runtime.supervisor.task import Inputs  # noqa: PLC0415
-            from pai_runtime.task.interpreter import hook_argv  # noqa: PLC0415
+            from pai_task.interpreter import hook_argv  # noqa: PLC0415
+            from pai_task.supervisor.task import Inputs  # noqa: PLC0415
 
             environment = {**self._options.environment, **self._variables()}
             failed = Result("failed", self.code or 0, "init", message="the task could not be started")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pai_pod.bundle.errors import CannotBundle
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 
 _COMPILE = """
 import os, sys

@@ -15,7 +15,7 @@ from pai_pod.bundle.interpreter import STANDARD_LIBRARY
 from pai_pod.bundle.site import SITE
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.installed import installed_code
 from pai_runtime.host.metadata import normalized, text
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 RUNTIME = "pai-runtime"
 POD = "pai-pod"

@@ -9,7 +9,7 @@ from pai_pod.bundle.elf import is_elf, read_elf
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import copy_file, files_below, write_file
 from pai_pod.bundle.libraries import LIBRARIES, Libraries
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 STANDARD_LIBRARY = f"{LIBRARIES}/{_VERSION}"

@@ -15,10 +15,10 @@ from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.interpreter import PROGRAM, SEARCH_PATH
 from pai_pod.bundle.site import SITE
 from pai_pod.launcher_environment import HIDING
-from pai_runtime.task.bundle import OWN_VARIABLES
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.interpreter import argv_of
-from pai_runtime.task.paths import BUNDLE
+from pai_task.bundle import OWN_VARIABLES
+from pai_task.exit_codes import RUNTIME_ERROR
+from pai_task.interpreter import argv_of
+from pai_task.paths import BUNDLE
 
 ENTRY = "pai_pod.entry"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pai_pod.bundle.elf import read_elf
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import copy_file, write_file
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 
 LIBRARIES = "lib"
 """The directory of the libraries in the bundle."""

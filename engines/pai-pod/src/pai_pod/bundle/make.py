@@ -17,7 +17,7 @@ from pai_pod.bundle.site import SITE, add_distribution
 from pai_pod.bundle.static_programs import add_static_programs
 from pai_pod.bundle_copy import CONTENTS
 from pai_runtime.host.host import Host
-from pai_runtime.task.paths import BUNDLE, LAUNCHER
+from pai_task.paths import BUNDLE, LAUNCHER
 
 _FOR_SCRIPTS = f"import sys\nsys.path.insert(0, {f'{BUNDLE}/{SITE}'!r})\n"
 """What lets scripts import plugins with ``$PAI_RUNTIME_PYTHON``; the runtime's own processes skip `site`."""
@@ -26,7 +26,7 @@ _FOR_SCRIPTS = f"import sys\nsys.path.insert(0, {f'{BUNDLE}/{SITE}'!r})\n"
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     """Make a bundle in `target`, which must be empty or not exist.
 
-    It is to be at `pai_runtime.task.paths.BUNDLE`, and has the interpreter that runs this. Raises
+    It is to be at `pai_task.paths.BUNDLE`, and has the interpreter that runs this. Raises
     `CannotBundle` and OSError.
     """
     target.mkdir(parents=True, exist_ok=True)

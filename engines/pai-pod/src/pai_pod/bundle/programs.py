@@ -14,8 +14,8 @@ from pai_pod.bundle.elf import is_elf
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import copy_file, files_below, write_file
 from pai_pod.bundle.libraries import Libraries
-from pai_runtime.task.bundle import OBEYED_NAMES
-from pai_runtime.task.paths import BUNDLE, BUNDLED_CERTIFICATES, CERTIFICATES, TOOLS
+from pai_task.bundle import OBEYED_NAMES
+from pai_task.paths import BUNDLE, BUNDLED_CERTIFICATES, CERTIFICATES, TOOLS
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")

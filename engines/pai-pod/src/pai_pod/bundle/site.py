@@ -14,7 +14,7 @@ from pai_pod.bundle.files import copy_file, files_below, write_file
 from pai_pod.bundle.interpreter import add_module
 from pai_pod.bundle.libraries import Libraries
 from pai_runtime.host.code import Code
-from pai_runtime.task.paths import BUNDLE
+from pai_task.paths import BUNDLE
 
 SITE = "site"
 """The directory of installed distributions in the bundle."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from pai_pod.bundle.elf import read_elf
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.files import write_file
-from pai_runtime.task.paths import BUNDLE, TOOLS
+from pai_task.paths import BUNDLE, TOOLS
 
 PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),

@@ -10,8 +10,8 @@ from pai_runtime.command.arguments import add_policy
 from pai_runtime.command.jobs import given_host
 from pai_runtime.command.output import say
 from pai_runtime.plugin import Output
-from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.task.paths import BUNDLE
+from pai_task.exit_codes import CANNOT_RUN
+from pai_task.paths import BUNDLE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

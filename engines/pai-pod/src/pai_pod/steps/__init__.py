@@ -24,9 +24,9 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Draft, PlannedRole
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Command
-from pai_runtime.task.record import record
+from pai_task.folder import Folder
+from pai_task.plan import Command
+from pai_task.record import record
 
 GROUP: Final = "pai_pod.init_steps"
 """The group of entry points in which distributions name their steps."""

@@ -4,7 +4,7 @@ from pai_pod.errors import InitFailed
 from pai_pod.steps import LoadedJob, PlannedTask, Pod
 from pai_runtime.document.problems import Problems
 from pai_runtime.job.images import JobImages
-from pai_runtime.task.exit_codes import INIT_NO_IMAGE
+from pai_task.exit_codes import INIT_NO_IMAGE
 
 
 def run(pod: Pod, loaded: LoadedJob, task: PlannedTask) -> None:

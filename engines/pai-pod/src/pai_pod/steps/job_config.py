@@ -14,7 +14,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import job_plugins, planned_roles
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 
 def run(pod: Pod, platform: PlatformJob | None, unknown: UnknownPlatform | None) -> LoadedJob:

@@ -5,7 +5,7 @@ from pai_pod.peer_barrier import find_addresses
 from pai_pod.peers import FILE
 from pai_pod.placement import UnknownTask, own_task, peer_names
 from pai_pod.steps import Addresses, LoadedJob, Pod
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 
 def skipped(pod: Pod) -> str:

@@ -3,7 +3,7 @@
 from pai_pod.errors import InitFailed
 from pai_pod.port_check import taken_ports
 from pai_pod.steps import PlannedTask, Pod
-from pai_runtime.task.exit_codes import INIT_PORT_TAKEN
+from pai_task.exit_codes import INIT_PORT_TAKEN
 
 
 def run(pod: Pod, task: PlannedTask) -> None:

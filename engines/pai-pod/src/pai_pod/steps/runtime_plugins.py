@@ -7,7 +7,7 @@ from pai_pod.steps import Addresses, LoadedJob, PlannedTask, PlatformJob, Pod
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Draft, Planner
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.task.exit_codes import INIT_FAILED
+from pai_task.exit_codes import INIT_FAILED
 
 
 def run(

@@ -8,7 +8,7 @@ from pai_runtime.command.arguments import add_json, add_policy, setting
 from pai_runtime.command.output import say
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.plugin import Output
-from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_task.exit_codes import CANNOT_RUN
 
 _REFERENCE = "a name, or a reference such as marketplace://name/mnist@1.2, a URL or the path of a file"
 

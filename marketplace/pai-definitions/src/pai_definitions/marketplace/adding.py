@@ -24,7 +24,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, as_warnings
 from pai_runtime.document.url import shown_text
 from pai_runtime.document.value import Value
-from pai_runtime.task.exit_codes import INVALID
+from pai_task.exit_codes import INVALID
 
 _SCHEMES = ("http://", "https://")
 _SUFFIXES = (".yaml", ".yml")

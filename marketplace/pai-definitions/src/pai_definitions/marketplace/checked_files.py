@@ -9,7 +9,7 @@ from pai_definitions.single_file import FileSource
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Problems
 from pai_runtime.host.locations import FILE
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 
 class CheckedFiles:

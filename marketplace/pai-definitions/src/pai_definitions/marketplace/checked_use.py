@@ -12,7 +12,7 @@ from pai_runtime.command.jobs import Host, job_plugins, load_job, planned_roles
 from pai_runtime.definitions import Definition, DefinitionFile
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.task.record import replace
+from pai_task.record import replace
 
 _JOB = "a job that uses it"
 """The name of the example job in the place of a file."""

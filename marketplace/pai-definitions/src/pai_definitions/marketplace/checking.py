@@ -11,8 +11,8 @@ from pai_runtime.command.output import report, report_problems, write_json, writ
 from pai_runtime.definitions import Definition, DefinitionFile
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import Problem, Problems, errors, stricter, validity
-from pai_runtime.task.exit_codes import INVALID
-from pai_runtime.task.record import replace
+from pai_task.exit_codes import INVALID
+from pai_task.record import replace
 
 
 def main(args: argparse.Namespace) -> int:

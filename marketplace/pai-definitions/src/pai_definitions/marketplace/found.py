@@ -7,7 +7,7 @@ from pai_definitions.model import DefinitionSource, Listed
 from pai_definitions.reference import parse_reference
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.problems import Position, Problem, Problems, as_warnings
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

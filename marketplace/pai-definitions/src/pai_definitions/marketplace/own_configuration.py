@@ -10,7 +10,7 @@ from pathlib import Path
 from pai_definitions.configuration import user_configuration
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.document import read_text
-from pai_runtime.task import atomic_write
+from pai_task import atomic_write
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pai_runtime.command.output import report, report_problems, write_lines
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, listed, near_miss
-from pai_runtime.task.exit_codes import INVALID
+from pai_task.exit_codes import INVALID
 
 
 def main(args: argparse.Namespace) -> int:

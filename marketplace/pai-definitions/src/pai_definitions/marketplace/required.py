@@ -9,7 +9,7 @@ from pai_runtime.definitions import Definition, NoDefinition
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _DEEPEST: Final = 50
 _MOST: Final = 1000

@@ -16,7 +16,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
-from pai_runtime.task.exit_codes import INVALID
+from pai_task.exit_codes import INVALID
 
 
 def main(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pai_marketplace.checking import FILE
 from pai_marketplace.pages.highlighting import yaml_lines
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import MOST_SHOWN, Problem, errors
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 
 @record(frozen=True)

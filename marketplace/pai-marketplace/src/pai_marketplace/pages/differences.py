@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 from typing import Final, Literal
 
 from pai_marketplace.pages.highlighting import lines_of
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _MOST_LINES: Final = 1000
 """Lines of one version beyond which they are not compared, which would take seconds at worst."""

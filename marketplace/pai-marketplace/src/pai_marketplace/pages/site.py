@@ -18,7 +18,7 @@ from pai_marketplace.models import Item, Version
 from pai_marketplace.pages.forms import VISITOR, bound_to
 from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import Viewer
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "no-store"}
 _STATIC: Final = files("pai_marketplace.pages").joinpath("static")

@@ -12,7 +12,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, unexpected
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.document.value import Value
-from pai_runtime.task.record import record
+from pai_task.record import record
 
 _MANY_LINES: Final = ("list", "mapping")
 
