@@ -35,6 +35,7 @@ MOST_MEMORY = {ONE: 70_000_000}
 """99 MB before what all tasks share was kept once."""
 PACKAGES = (
     "pai_runtime",
+    "pai_task",
     "dataclasses",
     "pai_cmd",
     "jsonschema",

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+import pai_runtime
+import pai_task
 from pai_task.analysis import Analysis
 from pai_task.interpreter import python_argv
 from pai_task.launch import DEFAULT, LaunchOptions
@@ -196,7 +198,9 @@ class Pretend:
 
 
 def isolating(package: Path) -> str:
-    """A program for any Python that isolates a task, with the runtime in the folder `package`."""
+    """A program for any Python that isolates a task, with a copy of the runtime in the folder `package`."""
+    for each in (pai_runtime, pai_task):
+        shutil.copytree(Path(str(each.__file__)).parent, package / each.__name__)
     shutil.copy(isolated_task.__file__, package / "isolated_task.py")
     start = f"import sys; sys.path.insert(0, {str(package)!r}); "
     return start + "import isolated_task; sys.exit(isolated_task.main())"

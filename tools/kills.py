@@ -10,6 +10,7 @@ try that found something has left stays, in the directory that it names.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -188,7 +189,7 @@ def kill_run(seed: int, number: int, folder: Path) -> tuple[str, list[str]]:
         _kill_in_task(trial, engine, folder / f"run/worker/{hit_task}", target)
     said = engine.communicate(timeout=_LONGEST)[1]
     # Python's own start shows one of its own, before there is any run.
-    faults = [said] if "Traceback" in said and "/pai_runtime/" in said else []
+    faults = [said] if "Traceback" in said and re.search("/pai_(runtime|task)/", said) else []
     faults += _faults_of_left(str(folder))
     if (folder / "run/run.json").exists() and not (trial.hit == "engine" and signal.SIGKILL in trial.signals):
         faults += _faults_of_run(trial, engine.returncode, hit_task)

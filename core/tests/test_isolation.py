@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import pai_runtime
 from pai_runtime.engines.local.isolation import Isolation
 from pai_runtime.engines.local.launch import Isolated
 from pai_task.layout import WRITTEN
@@ -99,7 +98,6 @@ def test_a_job_that_writes_everywhere_leaves_the_machine_as_it_was(tmp_path: Pat
 def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     own = anybodys / "own"
     task, home, package = own / "run/task", own / "home", anybodys / "package"
-    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
     (task / "work").mkdir(parents=True)
     (task / "plan.json").write_text(json.dumps(plan(task, "\n".join(WRITES)).to_json()))
     _make_home(home)
@@ -117,7 +115,6 @@ def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
 def test_the_code_of_an_ordinary_users_job_is_below_a_layer_of_the_task(anybodys: Path) -> None:
     own, package = anybodys / "own", anybodys / "package"
     task, code = own / "run/task", own / "run/a code: of, mine"
-    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
     (task / "work").mkdir(parents=True)
     (code / "package").mkdir(parents=True)
     (code / "known").write_text("as it was\n")
@@ -140,7 +137,6 @@ def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(
     anybodys: Path, mode: str
 ) -> None:
     task, package, locked = anybodys / "run/task", anybodys / "package", anybodys / "locked"
-    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
     (task / "work").mkdir(parents=True)
     (locked / "mounted").mkdir(parents=True)
     (task / "plan.json").write_text(json.dumps(plan(task, "echo here; echo > /opt/of-a-job").to_json()))

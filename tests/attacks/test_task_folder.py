@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pai_runtime
+import pai_task
 from pai_task.folder import Folder
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, PROGRAM, callback, cli, content, job, write_job
@@ -165,7 +166,9 @@ def test_what_a_task_writes_over_the_runtime_or_a_plugin_does_not_run_beside_it(
     site = Site(tmp_path)
     plugin = site.add("org.example.late", HOOK, hooks=["pai_task_exits"])
     document = job(**uses("org.example.late"))
-    own = [plugin.code, *Path(pai_runtime.__file__).parent.rglob("*.py"), json.__file__, sys.executable]
+    packages = (Path(str(each.__file__)).parent for each in (pai_runtime, pai_task))
+    runtime = [path for package in packages for path in package.rglob("*.py")]
+    own = [plugin.code, *runtime, json.__file__, sys.executable]
     document["taskRoles"]["worker"]["commands"] = [
         f"for file in {' '.join(map(str, own))}",
         "do (rm -f $file; echo 'raise SystemExit(3)' > $file) 2>/dev/null || :",

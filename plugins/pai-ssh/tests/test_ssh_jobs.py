@@ -18,7 +18,6 @@ import paramiko
 import pytest
 import yaml
 
-import pai_runtime
 from pai_runtime.engines.local.ports import free_ports
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
@@ -466,7 +465,6 @@ def test_an_ordinary_users_task_lets_that_user_in() -> None:
     with tempfile.TemporaryDirectory() as folder:
         anybodys, package = Path(folder), Path(folder, "package")
         anybodys.chmod(0o755)
-        shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
         passwd = anybodys / "passwd"
         passwd.write_text(f"{Path('/etc/passwd').read_text()}someone:x:12345:12345::{folder}:/bin/sh\n")
         own = anybodys / "own"

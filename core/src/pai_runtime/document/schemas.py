@@ -52,7 +52,7 @@ _HIDDEN = "a hidden value"
 
 @cache
 def package_schema(package: str, name: str) -> Schema:
-    """Load the JSON Schema `name` that a package of this distribution ships."""
+    """Load the JSON Schema `name` that is beside the modules of one of our packages."""
     schema: Schema = json.loads(Path(str(import_module(package).__file__)).with_name(name).read_bytes())
     return schema
 

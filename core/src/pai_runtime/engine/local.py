@@ -84,27 +84,27 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    "Bind": "engines.local.launch",
-    "Launch": "engines.local.launch",
-    "LocalEngine": "engines.local.machine",
-    "LocalRequest": "engines.local.request",
-    "LocalRunReader": "engines.local.reader",
-    "NewLocalRun": "engines.local.machine",
-    "OPTIONS": "engines.local.machine",
-    "Site": "engines.local.site",
-    "TaskSettings": "engines.local.task",
-    "adopt_orphans": "supervisor.process_tree",
-    "cannot_run": "supervisor.recording",
-    "check_address": "engines.local.addresses",
-    "check_storages": "engines.local.storages",
-    "device_variables": "engines.local.devices",
-    "devices_of": "engines.local.devices",
-    "end_with_parent": "supervisor.process_tree",
-    "enter": "engines.local.entering",
-    "image_binds": "engines.local.storages",
-    "lack_of_devices": "engines.local.devices",
-    "user_directory": "document.configuration_files",
-    "write_secrets": "supervisor.piped_secrets",
+    "Bind": "pai_runtime.engines.local.launch",
+    "Launch": "pai_runtime.engines.local.launch",
+    "LocalEngine": "pai_runtime.engines.local.machine",
+    "LocalRequest": "pai_runtime.engines.local.request",
+    "LocalRunReader": "pai_runtime.engines.local.reader",
+    "NewLocalRun": "pai_runtime.engines.local.machine",
+    "OPTIONS": "pai_runtime.engines.local.machine",
+    "Site": "pai_runtime.engines.local.site",
+    "TaskSettings": "pai_runtime.engines.local.task",
+    "adopt_orphans": "pai_task.supervisor.process_tree",
+    "cannot_run": "pai_task.supervisor.recording",
+    "check_address": "pai_runtime.engines.local.addresses",
+    "check_storages": "pai_runtime.engines.local.storages",
+    "device_variables": "pai_runtime.engines.local.devices",
+    "devices_of": "pai_runtime.engines.local.devices",
+    "end_with_parent": "pai_task.supervisor.process_tree",
+    "enter": "pai_runtime.engines.local.entering",
+    "image_binds": "pai_runtime.engines.local.storages",
+    "lack_of_devices": "pai_runtime.engines.local.devices",
+    "user_directory": "pai_runtime.document.configuration_files",
+    "write_secrets": "pai_task.supervisor.piped_secrets",
 }
 """The module of each that is imported late."""
 
@@ -112,4 +112,4 @@ _PLACES: Final = {
 def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"pai_runtime.{_PLACES[name]}"), name)
+    return getattr(import_module(_PLACES[name]), name)

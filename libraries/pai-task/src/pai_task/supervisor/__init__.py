@@ -1,5 +1,5 @@
 """The process that runs one task's plan around the user's command.
 
-With `pai_task` it needs the standard library only: it starts fast, and can be copied into any image.
+Like all of `pai_task`, it needs the standard library only: it starts fast, and can be copied into any image.
 Run as ``python -m pai_task.supervisor FOLDER``.
 """

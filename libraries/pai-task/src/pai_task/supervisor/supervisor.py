@@ -120,10 +120,3 @@ def _load_the_end(plan: Plan) -> None:
 
 def load_all() -> None:
     """Import everything that `supervise` imports late, for a process that only forks supervisors."""
-    import pai_task.secret_forms  # noqa: F401 - as are all of these
-    import pai_task.supervisor.asking
-    import pai_task.supervisor.hold
-    import pai_task.supervisor.resuming
-    import pai_task.supervisor.saving
-    import pai_task.supervisor.services
-    import pai_task.supervisor.sessions
