@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pai_task
 from pai_pod import engine as pods
 from pai_runtime import engine, plugin
 from pai_runtime.command import arguments, output, policies, runs, schemas
@@ -61,8 +62,8 @@ def test_what_an_engine_has_to_know_is_little(api: ModuleType) -> None:
 
 
 def test_the_api_costs_a_hook_no_slow_import() -> None:
-    source = Path(plugin.__file__).parents[2]
-    code = f"import sys; sys.path.insert(0, {str(source)!r}); import pai_runtime.plugin; print(*sys.modules)"
+    sources = [str(Path(plugin.__file__).parents[2]), str(Path(str(pai_task.__file__)).parents[1])]
+    code = f"import sys; sys.path[:0] = {sources}; import pai_runtime.plugin; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
