@@ -11,7 +11,7 @@ _MEMORY = 256 * 1024 * 1024
 """Maximum memory in bytes for all patterns of one pass; RE2 takes what it needs."""
 
 _AT_ONCE = 32
-"""Patterns in one automaton. Of more the passes are fewer, and the states in a hostile text grow with a power."""
+"""Patterns in one automaton: of more, the passes are fewer, but a hostile text leads to far more states."""
 
 _ALWAYS = rb"\z"
 """A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
@@ -33,9 +33,9 @@ def found(
 ) -> frozenset[str]:
     """Return the patterns, which must be valid, that match anywhere in a text.
 
-    Each match of a pattern has one of its `literals`, if it is given any: what has none in the text is not searched
-    for. So a log of words of many patterns costs seconds, and not the minutes of one automaton for all patterns,
-    which such words lead to a new state again and again.
+    Each match of a pattern has one of its `literals`, if it is given any: a pattern with none in the text
+    is not searched for. So a log of words of many patterns costs seconds. It would lead one automaton for
+    all of them to a new state again and again, which takes minutes.
     """
     known = [each for pattern in patterns for each in literals.get(pattern, ())]
     there = {*_found(known, text, is_literal=True)}
