@@ -271,14 +271,16 @@ def test_of_tasks_that_fell_one_after_the_other_the_first_is_named(tmp_path: Pat
 RANKS = """
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_orte_local_tmpdir_base=$(mktemp -d)
-    [ "$PAI_TASK_INDEX" = 1 ] || exec mpirun --host worker-0,worker-1 -n 2 sh -c '
-        test $OMPI_COMM_WORLD_RANK = 0 || echo $PPID > daemon; exec sleep 1000'
-    until [ -s ../../0/work/daemon ]; do sleep 0.05; done
+    [ "$PAI_TASK_INDEX" = 1 ] || exec mpirun --mca orte_remote_tmpdir_base $(mktemp -d) \\
+        --host worker-0,worker-1 -n 2 sh -c '
+            test $OMPI_COMM_WORLD_RANK = 0 || echo $PPID > daemon; exec sleep 1000'
+    until [ -s ../../0/work/daemon ]; do [ ! -e ../../0/exit.yaml ]; sleep 0.05; done
     kill -KILL $(cat ../../0/work/daemon) $$
 """
 """The second task is killed with the daemon by which mpirun, in the first one, runs a rank there.
 
-On one machine both would make the same directory, and sometimes fail as the other one has just made it.
+On one machine they would make the same directory, also those of other tests, and sometimes fail as another
+has just made it.
 """
 
 
