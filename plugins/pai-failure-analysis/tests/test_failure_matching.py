@@ -121,7 +121,7 @@ def test_patterns_that_are_too_much_for_one_pass_are_searched_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     patterns = [f"error {number} [a-z]*{number}" for number in range(300)]
-    text = b"error 7 abc7 error 299 299 error 5 abc7"
+    text = b"error 7 abc7 error 299 299 error 5 abc7".ljust(100_000)
     span, one_by_one = regex.span, []
 
     def counted(pattern: str, text: bytes) -> tuple[int, int] | None:
@@ -154,7 +154,8 @@ TEXTS = st.lists(
 def test_one_pass_finds_what_searching_one_by_one_finds(expressions: list[str], text: bytes) -> None:
     valid = [expression for expression in expressions if regex.fault(expression) is None]
     text = matching.searchable(text)
-    assert regex.found(valid, text) == {each for each in valid if regex.span(each, text)}
+    one_by_one = {each for each in valid if regex.span(each, text)}
+    assert {*regex._found(valid, text)} == regex.found(valid, text) == one_by_one
 
 
 def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -191,6 +192,9 @@ def test_each_match_has_one_of_the_literals_of_its_expression(expression: str, d
         ("(?i)abcdef", []),
         (r"\d+\z", []),
         (r"\pN+abcd", []),
+        ("(?im)ABCDEF", []),
+        ("[[:alpha:]]foobar", []),
+        (r"C:\\zfoo bar", []),
         ("", []),
     ],
 )

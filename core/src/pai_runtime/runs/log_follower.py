@@ -1,4 +1,4 @@
-"""A reader of a log while ``task.log_file.LogFile`` writes and rotates it."""
+"""A reader of a log while ``pai_task.log_file.LogFile`` writes and rotates it."""
 
 import contextlib
 import errno

@@ -53,7 +53,7 @@ class LaunchOptions:
     secrets_fd: int | None = None
     """A descriptor of a JSON object, the value of each secret by its path."""
     sessions_fd: int | None = None
-    """A descriptor of a listening socket by which people run programs in the task; see `task.session`."""
+    """A descriptor of a listening socket by which people run programs in the task; see `pai_task.session`."""
     lifeline_fd: int | None = None
     """A descriptor of a pipe whose other end whoever started the task holds; once that is closed, the task is
     told to stop, unless it has been told."""

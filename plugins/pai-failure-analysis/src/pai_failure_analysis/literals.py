@@ -5,6 +5,7 @@ Python's own parser, which knows what RE2 knows, but for what is taken out here;
 """
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
@@ -12,14 +13,18 @@ from typing import Any
 _LEAST, _MOST = 3, 16
 """Characters of a literal: fewer are in any log, and more make it no rarer."""
 
+_PARSER = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
+_READ_OTHERWISE = re.compile(r"\(\?[A-Za-z-]*i[A-Za-z-]*\)|\[:|\\\\z")
+"""What ignores case from there on, classes of POSIX, and a backslash before a z."""
+
 
 def literals(expression: str) -> list[str]:
     """Return literals of an expression of RE2's; none if it has none, or ignores case."""
-    if "(?i)" in expression:
+    if _READ_OTHERWISE.search(expression):
         return []
     known = expression.replace("(?m)", "").replace("(?s)", "").replace(r"\z", r"\Z")
     try:
-        found = _of(import_module("re._parser").parse(known))
+        found = _of(import_module(_PARSER).parse(known))
     except re.error:
         return []
     return sorted({each[:_MOST] for each in found})

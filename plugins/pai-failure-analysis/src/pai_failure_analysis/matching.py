@@ -1,4 +1,4 @@
-"""The search for the first rule that matches the evidence, in one pass over each log."""
+"""The search for the first rule that matches the evidence."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -93,7 +93,7 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
 
 
 class _Search:
-    """The expressions of rules that match somewhere in two logs, found in one pass over each."""
+    """The expressions of rules that match somewhere in two logs."""
 
     def __init__(self, rules: Sequence[Rule], user: bytes, platform: bytes) -> None:
         patterns = [pattern for rule in rules for pattern in rule.patterns]

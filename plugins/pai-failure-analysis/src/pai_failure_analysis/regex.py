@@ -13,6 +13,9 @@ _MEMORY = 256 * 1024 * 1024
 _AT_ONCE = 32
 """Patterns in one automaton: of more, the passes are fewer, but a hostile text leads to far more states."""
 
+_SHORT = 64 * 1024
+"""Bytes of a text in which patterns are searched for one by one, which takes less time than an automaton."""
+
 _ALWAYS = rb"\z"
 """A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
 found nothing. At the end of the text, because that costs nothing on the way there."""
@@ -41,6 +44,8 @@ def found(
     there = {*_found(known, text, is_literal=True)}
     unique = dict.fromkeys(patterns)
     possible = [each for each in unique if not (own := literals.get(each)) or not there.isdisjoint(own)]
+    if len(text) < _SHORT:
+        return frozenset(each for each in possible if span(each, text))
     groups = (possible[at : at + _AT_ONCE] for at in range(0, len(possible), _AT_ONCE))
     return frozenset(each for group in groups for each in _found(group, text))
 
@@ -62,7 +67,7 @@ def _found(patterns: Sequence[str], text: bytes, *, is_literal: bool = False) ->
         yield from (each for each in unique if span(each, text))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _automaton(patterns: tuple[str, ...], memory: int, is_literal: bool) -> Any:  # noqa: FBT001 - for the cache
     """Compile patterns to one automaton, cached, since this takes longer than a search.
 
@@ -80,7 +85,7 @@ def _automaton(patterns: tuple[str, ...], memory: int, is_literal: bool) -> Any:
 
 def span(pattern: str, text: bytes) -> tuple[int, int] | None:
     """Return start and end of the first match of a valid pattern, or of its group `said`; None if none."""
-    match = re2.compile(_encoded(pattern), _options()).search(text)
+    match = _compiled(pattern).search(text)
     return match.span(match.re.groupindex.get(b"said", 0)) if match else None
 
 
@@ -91,7 +96,12 @@ def first(pattern: str, text: bytes) -> int | None:
 
 def starts(pattern: str, text: bytes) -> Iterator[int]:
     """Yield the start of each match of a valid pattern."""
-    return (match.start() for match in re2.compile(_encoded(pattern), _options()).finditer(text))
+    return (match.start() for match in _compiled(pattern).finditer(text))
+
+
+@lru_cache(maxsize=2048)
+def _compiled(pattern: str) -> Any:
+    return re2.compile(_encoded(pattern), _options())
 
 
 def _encoded(pattern: str) -> bytes:
