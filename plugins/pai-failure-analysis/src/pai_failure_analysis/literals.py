@@ -1,7 +1,8 @@
-"""Literals: texts of which every match of a regular expression has at least one.
+"""Literals: every match of a regular expression contains at least one of its literals.
 
-What has none of them does not have to be searched for. They are found when the rules are compiled, by
-Python's own parser, which knows what RE2 knows, but for what is taken out here; no task needs this module.
+An expression need not be searched for in a text that contains none of them. Literals are found with
+Python's own parser when the rules are compiled. Syntax that Python reads differently from RE2 is converted
+first, or yields no literals. No task needs this module.
 """
 
 import re
@@ -14,13 +15,13 @@ _LEAST, _MOST = 3, 16
 """Characters of a literal: fewer are in any log, and more make it no rarer."""
 
 _PARSER = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
-_READ_OTHERWISE = re.compile(r"\(\?[A-Za-z-]*i[A-Za-z-]*\)|\[:|\\\\z")
-"""What ignores case from there on, classes of POSIX, and a backslash before a z."""
+_READ_DIFFERENTLY = re.compile(r"\(\?[A-Za-z-]*i[A-Za-z-]*\)|\[:|\\\\z")
+"""Syntax that Python reads differently: flags that ignore case, POSIX classes, and a backslash before a z."""
 
 
 def literals(expression: str) -> list[str]:
     """Return literals of an expression of RE2's; none if it has none, or ignores case."""
-    if _READ_OTHERWISE.search(expression):
+    if _READ_DIFFERENTLY.search(expression):
         return []
     known = expression.replace("(?m)", "").replace("(?s)", "").replace(r"\z", r"\Z")
     try:

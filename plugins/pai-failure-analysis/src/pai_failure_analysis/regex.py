@@ -11,10 +11,10 @@ _MEMORY = 256 * 1024 * 1024
 """Maximum memory in bytes for all patterns of one pass; RE2 takes what it needs."""
 
 _AT_ONCE = 32
-"""Patterns in one automaton: of more, the passes are fewer, but a hostile text leads to far more states."""
+"""Patterns per automaton: more need fewer passes, but a hostile text then leads to far more states."""
 
 _SHORT = 64 * 1024
-"""Bytes of a text in which patterns are searched for one by one, which takes less time than an automaton."""
+"""In a text of fewer bytes, patterns are searched for one by one: faster than making an automaton."""
 
 _ALWAYS = rb"\z"
 """A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
@@ -37,8 +37,8 @@ def found(
     """Return the patterns, which must be valid, that match anywhere in a text.
 
     Each match of a pattern has one of its `literals`, if it is given any: a pattern with none in the text
-    is not searched for. So a log of words of many patterns costs seconds. It would lead one automaton for
-    all of them to a new state again and again, which takes minutes.
+    is not searched for. With the small groups, this keeps a log of words from many patterns to seconds. One
+    automaton for all patterns would go on making new states, which takes minutes.
     """
     known = [each for pattern in patterns for each in literals.get(pattern, ())]
     there = {*_found(known, text, is_literal=True)}
