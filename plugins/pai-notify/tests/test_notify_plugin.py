@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pai_notify.faults import fault
@@ -240,6 +240,7 @@ _TASK = Task("job", "worker", 0, {"worker": 1}, {}, Path("/nowhere"), run="a\nru
 
 
 @given(text=st.text(), lines=st.text(max_size=9000))
+@example(text="\u20280", lines="")
 def test_any_text_of_a_task_fits_into_every_format_and_into_no_header(text: str, lines: str) -> None:
     record = {"exitCode": 3, "phrase": text, "reason": text, "solution": [text], "errorLogs": {"user": lines}}
     message = Message("failure", _TASK, record)
