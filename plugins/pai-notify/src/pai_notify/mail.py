@@ -41,9 +41,7 @@ def mail(given: Mapping[str, Any], message: Message) -> EmailMessage:
     email = EmailMessage()
     email["From"] = given["from"]
     email["To"] = ", ".join(given["to"])
-    email["Subject"] = " ".join(
-        message.title.split()
-    )  # also what ends a line for Python only, such as U+2028
+    email["Subject"] = " ".join(message.title.split())  # without what ends lines, such as U+2028
     email["Date"] = formatdate()
     email["Message-ID"] = make_msgid(domain="pai-runtime.invalid")
     email["Auto-Submitted"] = "auto-generated"
