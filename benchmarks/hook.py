@@ -62,6 +62,7 @@ def _hook(folder: Path, path: list[str]) -> Thing:
         "use": to_json(_install(folder)),
         "failure": None,
         "record": None,
+        "hasSucceeded": None,
     }
     task = {"job": "job", "role": "worker", "index": 0, "instances": {"worker": 1}, "ports": {}, "gang": True}
     more = {"task": {**task, "folder": str(folder)}, "refused": [], "rules": []}
