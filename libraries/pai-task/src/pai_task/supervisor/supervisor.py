@@ -120,3 +120,11 @@ def _load_the_end(plan: Plan) -> None:
 
 def load_all() -> None:
     """Import everything that `supervise` imports late, for a process that only forks supervisors."""
+    import pai_task.secret_forms
+    import pai_task.supervisor.asking
+    import pai_task.supervisor.exec_form
+    import pai_task.supervisor.hold
+    import pai_task.supervisor.resuming
+    import pai_task.supervisor.saving
+    import pai_task.supervisor.services
+    import pai_task.supervisor.sessions  # noqa: F401 - as are all of these
