@@ -20,6 +20,7 @@ from pai_hang.watch import report, say, silent_for
 from pai_hang.within import parsed
 from pai_plugin_kit import conformance
 from pai_task.supervisor.nvidia_smi import nvidia_smi
+from tests.support import until
 
 test_it_keeps_the_rules_for_plugins = conformance("hang")
 
@@ -426,6 +427,6 @@ def test_what_samples_the_gpus_of_a_task_is_none_of_its_processes(tmp_path: Path
     assert program
     with subprocess.Popen(program.argv, env=program.environment) as process:
         try:
-            assert is_service(process.pid)
+            assert until(lambda: is_service(process.pid))  # while it executes `sleep`, it has no environment
         finally:
             process.kill()

@@ -69,8 +69,10 @@ def commit_of(folder: Path) -> Commit | None:
 def _begin_of_answer(process: "subprocess.Popen[bytes]", until: float) -> bytes | None:
     """Return the first bytes that a process writes, and end it; None if it takes too long."""
     with process:
-        stdout = process.stdout
-        ready = stdout and select.select([stdout], [], [], max(0.0, until - time.monotonic()))[0]
-        answer = os.read(stdout.fileno(), _MOST) if stdout and ready else None
+        assert process.stdout is not None  # noqa: S101 - for the type checker
+        poll = select.poll()  # not `select.select`, whose descriptors are below 1024
+        poll.register(process.stdout, select.POLLIN)
+        ready = poll.poll(max(0.0, until - time.monotonic()) * 1000)
+        answer = os.read(process.stdout.fileno(), _MOST) if ready else None
         process.kill()
     return answer

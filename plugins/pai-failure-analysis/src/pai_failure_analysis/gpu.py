@@ -63,10 +63,11 @@ def _run(argv: Sequence[str]) -> bytes:
     except OSError:
         return b""
     assert process.stdout is not None  # noqa: S101 - for the type checker
-    said = bytearray()
+    said, poll = bytearray(), select.poll()
     with process.stdout as stream:
+        poll.register(stream, select.POLLIN)  # not `select.select`, whose descriptors are below 1024
         end = time.monotonic() + SECONDS
-        while len(said) < MOST_BYTES and select.select([stream], [], [], max(0, end - time.monotonic()))[0]:
+        while len(said) < MOST_BYTES and poll.poll(max(0, end - time.monotonic()) * 1000):
             piece = os.read(stream.fileno(), 65536)
             if not piece:
                 break

@@ -119,8 +119,9 @@ def faults_of_gpus(least: int) -> list[str]:
 
 def _said(reader: int) -> bytes:
     """Return what a process writes until its end, or the deadline."""
-    deadline, said = time.monotonic() + _SECONDS, b""
-    while len(said) < _MOST_BYTES and select.select([reader], [], [], max(0, deadline - time.monotonic()))[0]:
+    deadline, said, poll = time.monotonic() + _SECONDS, b"", select.poll()
+    poll.register(reader, select.POLLIN)  # not `select.select`, whose descriptors are below 1024
+    while len(said) < _MOST_BYTES and poll.poll(max(0, deadline - time.monotonic()) * 1000):
         if not (data := os.read(reader, _MOST_BYTES)):
             break
         said += data

@@ -78,9 +78,10 @@ def _output(program: Program, is_late: Callable[[], bool]) -> str:
 def _read(process: subprocess.Popen[bytes], is_late: Callable[[], bool]) -> str:
     """Return what a process prints until it ends; processes that it leaves may have its output open."""
     assert process.stdout is not None  # noqa: S101 - for the type checker
-    output, said = process.stdout.fileno(), bytearray()
+    output, said, poll = process.stdout.fileno(), bytearray(), select.poll()
+    poll.register(output, select.POLLIN)  # not `select.select`, whose descriptors are below 1024
     while not is_late():
-        if select.select([output], [], [], _LOOK)[0]:
+        if poll.poll(_LOOK * 1000):
             piece = os.read(output, _PIECE)
             if not piece:
                 break
