@@ -248,6 +248,11 @@ def test_a_task_that_hangs_is_ended_and_its_record_says_where_it_was(tmp_path: P
     assert any(line.startswith("[ERROR] the task hangs: ") for line in runtime_log(task))
 
 
+def _state(task: Path) -> Mapping[str, Any]:
+    with Folder.at(task) as folder:
+        return read_state(folder)
+
+
 def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_once(tmp_path: Path) -> None:
     write_job(tmp_path, {**running(RANKS, instances=3), "extras": {"hang": {"after": "4s"}}})
     run, seen = tmp_path / "run", tmp_path / "seen"
@@ -255,7 +260,7 @@ def test_where_tasks_hang_is_told_while_they_run_and_in_the_summary_each_place_o
     with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
         try:
             until(lambda: all((run / "worker" / index / "state.json").is_file() for index in "012"))
-            until(lambda: all(read_state(Folder.at(run / "worker" / index))["notes"] for index in "012"))
+            until(lambda: all(_state(run / "worker" / index)["notes"] for index in "012"))
             until(lambda: len(_lines_about_hangs(seen)) == 3)
         finally:
             running_job.send_signal(signal.SIGINT)
@@ -361,7 +366,7 @@ def test_who_spins_for_a_gpu_hangs_and_of_the_one_that_computes_it_is_said_where
     with seen.open("wb") as file, subprocess.Popen(argv, stdout=file, stderr=file) as running_job:
         try:
             until(lambda: "but not of" in seen.read_text())
-            until(lambda: read_state(Folder.at(run / "healthy" / "0"))["at"])
+            until(lambda: _state(run / "healthy" / "0")["at"])
         finally:
             running_job.send_signal(signal.SIGINT)
     odd = "note of worker/0, worker/1, but not of worker/2 (in solve (<string>:8)): seems to hang: it is in "

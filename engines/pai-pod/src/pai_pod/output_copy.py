@@ -11,6 +11,7 @@ import math
 import os
 import threading
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from pai_pod.init_log import NAME as INIT_LOG
@@ -37,7 +38,7 @@ from pai_task.paths import OUTPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pai_pod.directories import Directories
 
@@ -99,21 +100,31 @@ class OutputCopy:
 
     def _copy(self, to: Folder) -> None:
         logs = self._directories.logs
-        user, runtime, events = (LogFile(to, name, _ROTATION) for name in (*LOGS.values(), EVENTS))
-        init = self._followed(logs / INIT_LOG)
-        _pass_on(init, runtime, _MOST_OF_INIT)
-        init.close()
-        copies = [
-            (self._followed(logs / Path(USER_LOG).relative_to(TASK_LOGS)), user),
-            (self._followed(logs / Path(RUNTIME_LOG).relative_to(TASK_LOGS)), runtime),
-            (self._followed(self._directories.runtime / EVENTS), events),
-        ]
+        with ExitStack() as opened:
+            user, runtime, events = (
+                opened.enter_context(closing(LogFile(to, name, _ROTATION)))
+                for name in (*LOGS.values(), EVENTS)
+            )
+            with closing(self._followed(logs / INIT_LOG)) as init:
+                _pass_on(init, runtime, _MOST_OF_INIT)
+            copies = [
+                (opened.enter_context(closing(self._followed(path))), to_file)
+                for path, to_file in (
+                    (logs / Path(USER_LOG).relative_to(TASK_LOGS), user),
+                    (logs / Path(RUNTIME_LOG).relative_to(TASK_LOGS), runtime),
+                    (self._directories.runtime / EVENTS, events),
+                )
+            ]
+            self._follow(copies)
+        self._copy_records(to)
+
+    def _follow(self, copies: Sequence[tuple[LogFollower, LogFile]]) -> None:
+        """Copy what comes to the logs until the task has ended, or the time after it is over."""
         is_over = False
         while not is_over:
             is_over = self._is_over.wait(_POLL)  # before the look, so that nothing is missed
             while max([_pass_on(*each) for each in copies]) and time.monotonic() < self._until:
                 pass
-        self._copy_records(to)
 
     def _followed(self, path: Path) -> LogFollower:
         """Return a reader of a log, from the volume on, as the task can replace each directory by a link."""

@@ -79,12 +79,12 @@ class LogFile:
 
     def _ensure_open(self) -> None:
         if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
-            self._close()
+            self.close()
             self._say(f"{self._path} was removed; starting a new file")
         self._open_fd()
 
     def _rotate(self) -> None:
-        self._close()
+        self.close()
         self._set_aside()
         self._open_fd()
 
@@ -114,7 +114,8 @@ class LogFile:
     def _path(self) -> str:
         return str(self._folder.path / self._name)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the file; the next `write` opens it again."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -182,7 +183,7 @@ class TimedLogFile(LogFile):
         return fd
 
     def _rotate(self) -> None:
-        self._close()
+        self.close()
         self._set_aside()
         try:
             self._make_room(self._times)  # before the log is there again, as `LogFollower` expects
@@ -190,8 +191,9 @@ class TimedLogFile(LogFile):
             pass  # the log goes on
         self._open_fd()
 
-    def _close(self) -> None:
-        super()._close()
+    def close(self) -> None:
+        """Close the file, and that of its times."""
+        super().close()
         self._close_times()
 
     def _close_times(self) -> None:
