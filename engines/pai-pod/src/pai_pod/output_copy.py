@@ -100,20 +100,16 @@ class OutputCopy:
 
     def _copy(self, to: Folder) -> None:
         logs = self._directories.logs
-        with ExitStack() as opened:
-            user, runtime, events = (
-                opened.enter_context(closing(LogFile(to, name, _ROTATION)))
-                for name in (*LOGS.values(), EVENTS)
-            )
+        with ExitStack() as stack:
+            opened = stack.enter_context
+            names = (*LOGS.values(), EVENTS)
+            user, runtime, events = (opened(closing(LogFile(to, name, _ROTATION))) for name in names)
             with closing(self._followed(logs / INIT_LOG)) as init:
                 _pass_on(init, runtime, _MOST_OF_INIT)
             copies = [
-                (opened.enter_context(closing(self._followed(path))), to_file)
-                for path, to_file in (
-                    (logs / Path(USER_LOG).relative_to(TASK_LOGS), user),
-                    (logs / Path(RUNTIME_LOG).relative_to(TASK_LOGS), runtime),
-                    (self._directories.runtime / EVENTS, events),
-                )
+                (opened(closing(self._followed(logs / Path(USER_LOG).relative_to(TASK_LOGS)))), user),
+                (opened(closing(self._followed(logs / Path(RUNTIME_LOG).relative_to(TASK_LOGS)))), runtime),
+                (opened(closing(self._followed(self._directories.runtime / EVENTS))), events),
             ]
             self._follow(copies)
         self._copy_records(to)

@@ -35,7 +35,9 @@ class Console:
         try:
             return os.write(self._fd, data)
         except BlockingIOError:
-            select.select([], [self._fd], [])
+            poll = select.poll()  # not `select.select`, whose descriptors are below 1024
+            poll.register(self._fd, select.POLLOUT)
+            poll.poll()
         except OSError:
             self._open = False
         return 0

@@ -120,13 +120,10 @@ def compiled(entries: Sequence[Mapping[str, Any]]) -> str:
 
     rules, faults = read_rules(entries, SHIPPED)
     assert not faults, faults  # noqa: S101 - these are ours
-    patterns = {
-        rule.number: [
-            _asked(pattern._replace(literals=literals(pattern.user_log or ""))) for pattern in rule.patterns
-        ]
-        for rule in rules
-    }
-    lines = (json.dumps({**rule._asdict(), "patterns": patterns[rule.number]}) for rule in rules)
+    lines = []
+    for rule in rules:
+        patterns = [each._replace(literals=literals(each.user_log or "")) for each in rule.patterns]
+        lines.append(json.dumps({**rule._asdict(), "patterns": [_asked(each) for each in patterns]}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
