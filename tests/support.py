@@ -126,6 +126,14 @@ def content(path: Path) -> bytes:
         return b""
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # gone before, or after, the file was opened
+        return False
+
+
 def in_turn(commands: Sequence[_C], conditions: Sequence[_T]) -> list[tuple[_C, _T]]:
     """Each command under two of the conditions, and each condition with one command at least.
 

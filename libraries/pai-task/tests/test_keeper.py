@@ -1,6 +1,5 @@
 """The process between the supervisor and the command, where Yama rules: nothing depends on it."""
 
-import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pai_task.plan import PlannedService, Service
-from tests.support import until
+from tests.support import is_running, until
 from tests.task_harness import TaskRun, plan, run_task
 
 _SEES = "import os; open('.seen', 'w').write(str(os.getpid())); os.rename('.seen', 'seen')"
@@ -72,12 +71,4 @@ def test_the_command_ends_with_the_supervisor(tmp_path: Path) -> None:
     command = "echo $$ > pid; kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat); sleep 1000"
     assert _run(tmp_path, command).process.returncode == -9
     pid = int((tmp_path / "work" / "pid").read_text())
-    until(lambda: not _is_alive(pid))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    until(lambda: not is_running(pid))

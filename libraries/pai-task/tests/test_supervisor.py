@@ -15,19 +15,13 @@ from pai_task.exit_codes import RUNTIME_ERROR, TIMEOUT
 from pai_task.launch import DEFAULT, LaunchOptions
 from pai_task.placeholders import placeholder
 from pai_task.record import replace
+from tests.support import is_running
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 _EXITS = [
     shell("taskFails", 0, "echo fails $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE"),
     shell("taskExits", 0, "echo exits $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE in $PAI_TASK_PHASE"),
 ]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def _started(tmp_path: Path, command: str, options: LaunchOptions = DEFAULT) -> TaskRun:
@@ -71,7 +65,7 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path:
     child = int((tmp_path / "work" / "child").read_text())
     run.send(signal.SIGTERM)
     assert run.end() == 143
-    assert not _alive(child)
+    assert not is_running(child)
 
 
 def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: Path) -> None:
@@ -103,7 +97,7 @@ def test_a_background_process_that_keeps_the_output_open_does_not_delay_the_end(
     assert run.process.returncode == 0
     assert run.stdout_log == b"done\n"
     for name in ("of_step", "of_command"):
-        assert not _alive(int((tmp_path / "work" / name).read_text()))
+        assert not is_running(int((tmp_path / "work" / name).read_text()))
 
 
 def test_a_background_process_of_a_start_step_lives_while_the_command_runs(tmp_path: Path) -> None:
