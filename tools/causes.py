@@ -12,24 +12,11 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.matching import GENERAL, first_match
+from pai_failure_analysis.resemblance import GUESSED, likeliest
 from pai_failure_analysis.rules import Rule, shipped_rules
 
 NOTHING = "nothing"
-
-GENERIC = {
-    *(
-        "Aborted",
-        "CoreDumped",
-        "Killed",
-        "NativeCheckFailed",
-        "PathMissing",
-        "PythonError",
-        "PythonOtherError",
-    ),
-    *("PythonRuntimeError", "PythonValueError", "SubprocessFailed", "Terminated", "WorkerFailed"),
-}
-"""Rules that say what kind of failure it was, and not why."""
 
 
 def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterator[tuple[str, str, bool]]:
@@ -41,8 +28,8 @@ def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterato
         right = [cause] if isinstance(cause, str) else cause
         log = each["log"].encode()
         evidence = Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
-        match = first_match(rules, evidence)
-        found = match.rule.phrase if match else NOTHING
+        match = first_match(rules, evidence) or likeliest(rules, evidence)
+        found = match.rule.phrase.rstrip(GUESSED) if match else NOTHING
         discouraged = (
             match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)
         )
@@ -70,7 +57,7 @@ def kind(right: str, found: str) -> str:
     """Return whether a finding is right, generic, wrong or nothing."""
     if found in (right, NOTHING):
         return "right" if found == right else found
-    return "generic" if found in GENERIC else "wrong"
+    return "generic" if found in GENERAL else "wrong"
 
 
 def main() -> None:

@@ -270,8 +270,8 @@ def test_of_tasks_that_fell_one_after_the_other_the_first_is_named(tmp_path: Pat
 
 RANKS = """
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_MCA_orte_local_tmpdir_base=$(mktemp -d)
-    [ "$PAI_TASK_INDEX" = 1 ] || exec mpirun --mca orte_remote_tmpdir_base $(mktemp -d) \\
+    agent='TMPDIR=$(mktemp -d) orted'
+    [ "$PAI_TASK_INDEX" = 1 ] || TMPDIR=$(mktemp -d) exec mpirun --mca orte_launch_agent "$agent" \\
         --host worker-0,worker-1 -n 2 sh -c '
             test $OMPI_COMM_WORLD_RANK = 0 || echo $PPID > daemon; exec sleep 1000'
     until [ -s ../../0/work/daemon ]; do [ ! -e ../../0/exit.yaml ]; sleep 0.05; done

@@ -7,6 +7,7 @@ from typing import Any
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.explanation import Explanation, by_match, by_record
 from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.resemblance import likeliest
 from pai_failure_analysis.rules import OUTCOMES, PHASES, Rule
 from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, TaskLog
@@ -19,11 +20,13 @@ def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None
     the log of the command.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
-    match = first_match(rules, _evidence(task.exit_record, user, platform))
+    evidence = _evidence(task.exit_record, user, platform)
+    match = first_match(rules, evidence)
     found = by_match(match, user, platform) if match else None
     recorded = by_record(task.exit_record)
     if not recorded:
-        return found, user
+        guess = match or likeliest(rules, evidence)
+        return (by_match(guess, user, platform) if guess else None), user
     is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}
     if found is None or not found.places or is_foreign:
         return recorded, user

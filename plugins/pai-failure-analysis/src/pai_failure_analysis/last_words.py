@@ -65,13 +65,14 @@ def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) 
     `first` is the index of the message in the log, `last` its index in the last words; None if it is not
     there.
     """
-    if exit_code == 1 and (TRACEBACK in log or not _is_of_tool(log, first)):
+    if exit_code == 1 and (TRACEBACK in log or not is_of_tool(log, first)):
         return False  # as by an exception that nobody caught
     if last is None:
         return True
     has_own_code = exit_code is not None and _FIRST_OF_OTHERS <= exit_code < _FIRST_OF_SHELLS
-    return has_own_code and _is_of_tool(log, last)
+    return has_own_code and is_of_tool(log, last)
 
 
-def _is_of_tool(log: bytes, index: int) -> bool:
+def is_of_tool(log: bytes, index: int) -> bool:
+    """Return whether the line with an index is a message of a common tool or shell."""
     return _TOOL.match(log, log.rfind(b"\n", 0, index) + 1) is not None

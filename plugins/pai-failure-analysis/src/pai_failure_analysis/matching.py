@@ -16,6 +16,7 @@ from pai_failure_analysis.ending import (
     without_wrappers,
 )
 from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.inner_messages import inner_messages
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.mentions import first_error
 from pai_failure_analysis.plain_lines import plain
@@ -24,6 +25,13 @@ from pai_failure_analysis.xids import with_meaning
 
 OTHER_TASKS = 237
 """The code of rules about what other tasks did."""
+
+GENERAL = {
+    *("Aborted", "CoreDumped", "Killed", "NativeCheckFailed", "PathMissing", "PythonError"),
+    *("PythonOtherError", "PythonRuntimeError", "PythonValueError", "SubprocessFailed", "Terminated"),
+    "WorkerFailed",
+}
+"""Rules that say what kind of failure it was, and not why."""
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -38,17 +46,23 @@ class Found(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The matching rule, the pattern by which it matched, and what that found in the logs."""
+    """The matching rule, the pattern by which it matched, and what that found in the logs.
+
+    A guess is by the words of the user's log instead; its pattern is empty.
+    """
 
     rule: Rule
     pattern: Pattern
     user: Found | None = None
     platform: Found | None = None
+    is_guess: bool = False
 
     @property
     def trigger(self) -> str:
         """The rule and the pattern that matched, for people."""
         rule = self.rule
+        if self.is_guess:
+            return f"a guess by the words of the log, as no rule matches: {rule.phrase}"
         return f"rule {rule.phrase} (entry {rule.number} of {rule.source}): {self.pattern}"
 
     @property
@@ -65,18 +79,45 @@ class Match(NamedTuple):
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     """Return the first rule with a matching pattern, and the first such pattern; None if there is none.
 
-    Shipped rules are tried on what ended the program, as far as its log shows that; others, which mean what
-    they meant to the platform, on the log as it is.
+    Shipped rules are tried on what ended the program, as far as its log shows that; if they say no more than
+    what kind of failure it was, also on the messages within its last ones. Others, which mean what they meant
+    to the platform, are tried on the log as it is.
     """
     user = searchable(evidence.user_log)
     platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
     shipped, decided = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else (user, False)
+    match = _first(rules, evidence, user, platform, shipped, is_own=decided)
+    if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERAL):
+        return match
+    own = [rule for rule in rules if _is_shipped(rule)]
+    # Of a failure of a known kind, only the message that says so.
+    at = match.user.start if match and match.user else len(user)
+    for text in inner_messages(user, user.rfind(b"\n", 0, at) + 1 if match else None) if own else ():
+        inner = _first(own, evidence, user, b"", text)
+        if inner and inner.user and inner.rule.phrase not in GENERAL:
+            return inner
+        match = match or inner
+    return match
+
+
+def _first(
+    rules: Sequence[Rule],
+    evidence: Evidence,
+    user: bytes,
+    platform: bytes,
+    shipped: bytes,
+    *,
+    is_own: bool = False,
+) -> Match | None:
+    """Return the first match; shipped rules are tried on `shipped`, the user's log or lines at its end.
+
+    `is_own` says that an exception of the program itself ends it: that comes before what its peers then said.
+    """
     searches: dict[bool, _Search] = {
         which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
         for which, text in ((False, user), (True, shipped))
     }
-    # An exception of the program itself comes before what its peers then said of it.
-    for rule in sorted(rules, key=lambda rule: decided and _is_shipped(rule) and rule.code == OTHER_TASKS):
+    for rule in sorted(rules, key=lambda rule: is_own and _is_shipped(rule) and rule.code == OTHER_TASKS):
         search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:
             if (

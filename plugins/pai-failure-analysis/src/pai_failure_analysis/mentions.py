@@ -19,6 +19,11 @@ _MENTIONS = re.compile(
 )
 
 
+def is_mention(line: bytes) -> bool:
+    """Return whether a line only mentions an error."""
+    return _MENTIONS.match(line) is not None
+
+
 def first_error(expression: str, log: bytes) -> int | None:
     """Return the index of the first match of an expression in a line that does not only mention it.
 

@@ -1,0 +1,65 @@
+"""Errors within messages: ``training failed: ValueError('x')``, ``sync: cannot open y: No such file``.
+
+Languages and tools put what they were doing before the message of what went wrong, and a colon or an arrow
+between them. An expression for the beginning of a line finds only the outermost.
+"""
+
+import re
+from collections.abc import Iterator
+
+from pai_failure_analysis.last_words import is_of_tool, last_words
+from pai_failure_analysis.mentions import is_mention
+from pai_failure_analysis.plain_lines import plain
+
+_MOST_BYTES = 16 * 1024
+"""Bytes at the end of a log whose messages are looked into."""
+
+_HARMLESS = (b"warn", b"skip", b"ignor", b"retr", b"continu", b"fall", b"raise ", b"except ")
+"""Words of lines that a program writes when it goes on, and of programs."""
+
+_DEPTH = 4
+"""Maximum number of messages around one."""
+
+_AS_CODE = re.compile(
+    rb"((?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception))"
+    rb"\((?:(\d{1,4}), ?)?(?:'([^'\n]*)'|\"([^\"\n]*)\")[^)\n]{0,80}\)?"
+)
+"""An exception as Python's ``repr`` shows it."""
+
+_OUTER = re.compile(
+    rb"[^\n]{1,160}?"
+    rb"(?:(?:: | [-=]> | - )[\"']?(?=\S)|[ \[](?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception): ))"
+)
+"""What was being done, before what went wrong."""
+
+
+def inner_messages(log: bytes, line: int | None = None) -> Iterator[bytes]:
+    """Yield the last words of a log, the messages within them, the messages within these, and so on.
+
+    Exceptions are in them as Python prints them.
+
+    `line` is the index of the only line to look into. Below each line are as many as in the log.
+    """
+    if line is None:
+        words = plain(log[-2 * _MOST_BYTES :])
+        lines = words[max(last_words(words), len(words) - _MOST_BYTES) :].split(b"\n")
+    else:
+        end = log.find(b"\n", line)
+        lines = [plain(log[line:end] if end >= 0 else log[line:])] + [b""] * (log.count(b"\n", line))
+    lines = [_AS_CODE.sub(_raised, each) if _may_tell(each) else b"" for each in lines]
+    yield b"\n".join(lines)
+    for _ in range(_DEPTH):
+        outer = [None if is_of_tool(each, 0) else _OUTER.match(each) for each in lines]
+        if not any(outer):
+            return
+        lines = [each[found.end() :] if found else b"" for each, found in zip(lines, outer, strict=True)]
+        yield b"\n".join(lines)
+
+
+def _may_tell(line: bytes) -> bool:
+    return not is_mention(line) and not any(word in line.lower() for word in _HARMLESS)
+
+
+def _raised(exception: re.Match[bytes]) -> bytes:
+    name, number, *texts = exception.groups()
+    return name + b": " + (b"[Errno %s] " % number if number else b"") + b"".join(filter(None, texts))

@@ -1,0 +1,81 @@
+"""Errors that programs tell within messages of their own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.inner_messages import inner_messages
+from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.rules import shipped_rules
+
+RULES = shipped_rules()
+
+
+def _found(log: str, exit_code: int = 1) -> Match | None:
+    return first_match(RULES, Evidence(exit_code, user_log=log.encode()))
+
+
+@pytest.mark.parametrize(
+    ("line", "phrase", "matched"),
+    [
+        ("[ERROR] training failed: ValueError: bad value", "PythonValueError", "ValueError: "),
+        ("2026-03-01 10:00:00,1 - ERROR - in f: KeyError: 'lr'", "PythonKeyError", "KeyError: "),
+        ("check failed: FileNotFoundError(2, 'No such file or directory')", "FileNotFound", "FileNotFound"),
+        (
+            "wandb: ERROR Run a1 errored: IndexError('list index out of range')",
+            "PythonIndexError",
+            "IndexErr",
+        ),
+        ("Run failed with exception ZeroDivisionError('division by zero')", "PythonZeroDivision", "ZeroDiv"),
+        ("KeyError('loss')", "PythonKeyError", "KeyError"),
+        ("Error: mkdir: cannot create directory '/t': Permission denied", "PermissionDenied", "mkdir: "),
+        (
+            "x.FailedJobError: sbatch: error: Batch job submission failed: Invalid partition name specified",
+            "SlurmStepRefused",
+            "sbatch: ",
+        ),
+    ],
+)
+def test_the_cause_is_found_within_another_message_and_at_its_line(
+    line: str, phrase: str, matched: str
+) -> None:
+    log = f"epoch 1\n{line}\nexiting\n"
+    match = _found(log)
+    assert match
+    assert match.user
+    assert match.rule.phrase == phrase
+    assert log.count("\n", 0, match.user.start) == 1
+    assert match.user_match.startswith(matched)
+
+
+@pytest.mark.parametrize(
+    ("log", "exit_code"),
+    [
+        ("INFO caught ValueError: skipped sample 12", 1),
+        ("| WARNING: ran out of memory with exception: CUDA out of memory; skipping batch", 1),
+        ("read failed: OSError(5, 'Input/output error'), retrying", 1),
+        ('    raise ValueError("unknown optimizer") from None', 1),
+        ("job: ValueError: bad value\nepoch 2: loss 0.7", 3),
+        ("cat: /mnt/data/x: Read-only file system", 3),
+    ],
+)
+def test_what_a_program_goes_on_after_is_no_cause(log: str, exit_code: int) -> None:
+    assert _found(log, exit_code) is None
+
+
+def test_of_an_exception_of_the_program_itself_only_its_own_message_is_looked_into() -> None:
+    own = "Traceback (most recent call last):\nmylib.OutOfLuck: try again"
+    match = _found(f"[rank1]: store: Connection reset by peer\n{own}")
+    assert match
+    assert match.rule.phrase == "PythonError"
+
+
+@given(text=st.text(st.sampled_from("aE:>- \n\t('\"),1\\\x00Ä") | st.characters()), one_line=st.booleans())
+def test_below_each_line_are_as_many_as_in_the_log(*, text: str, one_line: bool) -> None:
+    log = text.encode()
+    at = log.rfind(b"\n", 0, len(log) // 2) + 1 if one_line else None
+    for inner in inner_messages(log, at):
+        assert inner.count(b"\n") <= log.count(b"\n")
+        if one_line:
+            assert inner.count(b"\n") == log.count(b"\n", at or 0)
