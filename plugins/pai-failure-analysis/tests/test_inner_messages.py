@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.inner_messages import inner_messages
+from pai_failure_analysis.inner_messages import MOST_BYTES, inner_messages
 from pai_failure_analysis.matching import Match, first_match
 from pai_failure_analysis.rules import shipped_rules
 
@@ -71,11 +71,17 @@ def test_of_an_exception_of_the_program_itself_only_its_own_message_is_looked_in
     assert match.rule.phrase == "PythonError"
 
 
-@given(text=st.text(st.sampled_from("aE:>- \n\t('\"),1\\\x00Ä") | st.characters()), one_line=st.booleans())
-def test_below_each_line_are_as_many_as_in_the_log(*, text: str, one_line: bool) -> None:
+@given(st.text(st.sampled_from("aE:>- \n\t('\"),1\\\x00Ä") | st.characters()))
+def test_the_number_of_lines_stays(text: str) -> None:
     log = text.encode()
-    at = log.rfind(b"\n", 0, len(log) // 2) + 1 if one_line else None
-    for inner in inner_messages(log, at):
-        assert inner.count(b"\n") <= log.count(b"\n")
-        if one_line:
-            assert inner.count(b"\n") == log.count(b"\n", at or 0)
+    for inner in inner_messages(log):
+        assert inner.count(b"\n") == log.count(b"\n")
+
+
+@pytest.mark.parametrize("text", ["E", "\n", "a.E(': ", "x: ", "KeyError('"])
+def test_what_stands_before_it_does_not_hide_it(text: str) -> None:
+    log = text * (2 * MOST_BYTES // len(text)) + "\n"
+    match = _found(f"{log}x failed: KeyError('x')\n")
+    assert match
+    assert match.user
+    assert match.user.start == len(log)

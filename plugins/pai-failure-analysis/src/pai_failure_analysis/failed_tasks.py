@@ -21,12 +21,11 @@ def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
     evidence = _evidence(task.exit_record, user, platform)
-    match = first_match(rules, evidence)
-    found = by_match(match, user, platform) if match else None
     recorded = by_record(task.exit_record)
+    match = first_match(rules, evidence) or (None if recorded else likeliest(rules, evidence))
+    found = by_match(match, user, platform) if match else None
     if not recorded:
-        guess = match or likeliest(rules, evidence)
-        return (by_match(guess, user, platform) if guess else None), user
+        return found, user
     is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}
     if found is None or not found.places or is_foreign:
         return recorded, user

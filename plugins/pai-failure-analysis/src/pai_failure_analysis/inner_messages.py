@@ -11,8 +11,8 @@ from pai_failure_analysis.last_words import is_of_tool, last_words
 from pai_failure_analysis.mentions import is_mention
 from pai_failure_analysis.plain_lines import plain
 
-_MOST_BYTES = 16 * 1024
-"""Bytes at the end of a log whose messages are looked into."""
+MOST_BYTES = 16 * 1024
+"""Bytes of a log whose messages are looked into."""
 
 _HARMLESS = (b"warn", b"skip", b"ignor", b"retr", b"continu", b"fall", b"raise ", b"except ")
 """Words of lines that a program writes when it goes on, and of programs."""
@@ -33,26 +33,21 @@ _OUTER = re.compile(
 """What was being done, before what went wrong."""
 
 
-def inner_messages(log: bytes, line: int | None = None) -> Iterator[bytes]:
+def inner_messages(log: bytes) -> Iterator[bytes]:
     """Yield the last words of a log, the messages within them, the messages within these, and so on.
 
-    Exceptions are in them as Python prints them.
-
-    `line` is the index of the only line to look into. Below each line are as many as in the log.
+    Exceptions are in them as Python prints them. The number of lines stays.
     """
-    if line is None:
-        words = plain(log[-2 * _MOST_BYTES :])
-        lines = words[max(last_words(words), len(words) - _MOST_BYTES) :].split(b"\n")
-    else:
-        end = log.find(b"\n", line)
-        lines = [plain(log[line:end] if end >= 0 else log[line:])] + [b""] * (log.count(b"\n", line))
-    lines = [_AS_CODE.sub(_raised, each) if _may_tell(each) else b"" for each in lines]
+    text = plain(log)
+    begin = text.rfind(b"\n", 0, last_words(text)) + 1
+    lines = [_AS_CODE.sub(_raised, line) if _may_tell(line) else b"" for line in text[begin:].split(b"\n")]
+    lines = [b""] * text.count(b"\n", 0, begin) + lines
     yield b"\n".join(lines)
     for _ in range(_DEPTH):
-        outer = [None if is_of_tool(each, 0) else _OUTER.match(each) for each in lines]
+        outer = [None if is_of_tool(line, 0) else _OUTER.match(line) for line in lines]
         if not any(outer):
             return
-        lines = [each[found.end() :] if found else b"" for each, found in zip(lines, outer, strict=True)]
+        lines = [line[found.end() :] if found else b"" for line, found in zip(lines, outer, strict=True)]
         yield b"\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from pai_failure_analysis.ending import (
     without_wrappers,
 )
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.inner_messages import inner_messages
+from pai_failure_analysis.inner_messages import MOST_BYTES, inner_messages
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.mentions import first_error
 from pai_failure_analysis.plain_lines import plain
@@ -89,15 +89,26 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     match = _first(rules, evidence, user, platform, shipped, is_own=decided)
     if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERAL):
         return match
-    own = [rule for rule in rules if _is_shipped(rule)]
-    # Of a failure of a known kind, only the message that says so.
-    at = match.user.start if match and match.user else len(user)
-    for text in inner_messages(user, user.rfind(b"\n", 0, at) + 1 if match else None) if own else ():
-        inner = _first(own, evidence, user, b"", text)
-        if inner and inner.user and inner.rule.phrase not in GENERAL:
-            return inner
-        match = match or inner
-    return match
+    return _within(match, [rule for rule in rules if _is_shipped(rule)], evidence, user) or match
+
+
+def _within(match: Match | None, rules: Sequence[Rule], evidence: Evidence, log: bytes) -> Match | None:
+    """Return the first match in the message of a match that is general; without one, in the last words."""
+    start = max(0, len(log) - MOST_BYTES)
+    end = len(log)
+    if match:
+        start = log.rfind(b"\n", 0, match.user.start) + 1 if match.user else end
+        end = start + len(log[start : start + MOST_BYTES].partition(b"\n")[0])
+    general = None
+    for text in inner_messages(log[start:end]) if rules else ():
+        inner = _first(rules, evidence, log[start:end], b"", text)
+        if inner and inner.user:
+            there = inner.user
+            inner = inner._replace(user=there._replace(start=start + there.start, end=start + there.end))
+            if inner.rule.phrase not in GENERAL:
+                return inner
+            general = general or inner
+    return None if match else general
 
 
 def _first(
