@@ -130,11 +130,13 @@ def _explained_by_their_logs() -> Iterator[tuple[str, str, int]]:
                 yield each["phrase"], log, code
 
 
-@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
-def test_a_failure_is_explained_whatever_stands_before_each_line(prefix: Callable[[str, int], str]) -> None:
+@pytest.mark.parametrize("name", PREFIXES)
+def test_a_failure_is_explained_whatever_stands_before_each_line(name: str) -> None:
+    """Each failure behind ten of the prefixes, and each prefix before a third of the failures."""
     assert len(_failures()) > 200
+    prefix = PREFIXES[name]
     wrong = []
-    for phrase, log, code in _failures():
+    for phrase, log, code in _failures()[list(PREFIXES).index(name) % 3 :: 3]:
         lines = f"{PROGRESS}{log}".split("\n")
         found = _phrase("\n".join(prefix(line, number) for number, line in enumerate(lines)), code)
         wrong += [(phrase, found)] if found != phrase else []
