@@ -284,6 +284,18 @@ def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase:
     assert _phrase(f"{before}{cancelled}srun: error: n: tasks 3,7: Killed\n") == phrase
 
 
+@pytest.mark.parametrize(
+    ("log", "phrase"),
+    [
+        ("mkdir: x: Permission denied\nThe command 'm' returned a non-zero code: 1\n", "PermissionDenied"),
+        ("2026-01-01 10:00:00 ERROR 503: Service Unavailable.\n", "HttpServerError"),
+    ],
+    ids=["docker build's last line", "wget's line"],
+)
+def test_what_tools_add_or_begin_a_line_with_hides_no_cause(log: str, phrase: str) -> None:
+    assert _phrase(log) == phrase
+
+
 def test_without_a_traceback_an_exception_of_its_own_comes_before_what_peers_say() -> None:
     peers = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:10895\n"
     assert _phrase(f"RuntimeError: batches differ\n{peers}") == "PythonRuntimeError"

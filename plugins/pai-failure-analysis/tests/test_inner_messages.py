@@ -71,7 +71,7 @@ def test_of_an_exception_of_the_program_itself_only_its_own_message_is_looked_in
     assert match.rule.phrase == "PythonError"
 
 
-@given(st.text(st.sampled_from("aE:>- \n\t('\"),1\\\x00Ä") | st.characters()))
+@given(st.text(st.sampled_from("aE:>- \n\t('\"),1\\\x00Ä") | st.characters(codec="utf-8")))
 def test_the_number_of_lines_stays(text: str) -> None:
     log = text.encode()
     for inner in inner_messages(log):

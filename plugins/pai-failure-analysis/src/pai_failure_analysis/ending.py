@@ -26,7 +26,7 @@ _PASSED_ON = re.compile(
         | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
         | hip\ error | miopen | npu\ function\ error | synstatus | habana | ur_result
         | possibly,\ this\ master\ has\ restarted | failed\ to\ recv | stop_waiting | client\ socket
-        | remote\ process
+        | remote\ process | \bgcs\b | raylet
         | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
         | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
         | initialization\ failed | root\ cause | see\ (?:above|stack|log) | via\ ssh

@@ -54,7 +54,8 @@ _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?!ERROR \d{3}: )"  # as wget tells a status
+        rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"\[\d{4}-\d\d-\d\d, \d\d:\d\d:\d\d \w{1,5}\] \{[^}\n]{1,80}\} " + _LEVEL + rb" - ",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
