@@ -22,7 +22,7 @@ _MOST_NAMES = 256
 _LEAST_LINES = 4
 """Maximum number of different names before the lines of a log, and minimum number of lines for each."""
 
-_OF_LAUNCHER = re.compile(rb"(?:srun|slurmstepd|mpirun|prterun): ")
+_OF_LAUNCHER = re.compile(rb"(?:srun|slurmstepd|mpirun|prterun|flux-job|pdsh@[\w.-]+): ")
 """A line of the launcher itself, which has no prefix."""
 
 _TIME = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?Z| ?[+-]\d\d:?\d\d)?"
