@@ -27,9 +27,9 @@ def _found(log: str, exit_code: int = 1) -> Match | None:
             "PythonIndexError",
             "IndexErr",
         ),
-        ("Run failed with exception ZeroDivisionError('division by zero')", "PythonZeroDivision", "ZeroDiv"),
+        ("Run failed with exception ZeroDivisionError('division by zero')", "PythonZeroDivision", "division"),
         ("KeyError('loss')", "PythonKeyError", "KeyError"),
-        ("Error: mkdir: cannot create directory '/t': Permission denied", "PermissionDenied", "mkdir: "),
+        ("step 3 - mkdir: cannot create directory '/t': Permission denied", "PermissionDenied", "mkdir: "),
         (
             "x.FailedJobError: sbatch: error: Batch job submission failed: Invalid partition name specified",
             "SlurmStepRefused",
@@ -54,6 +54,10 @@ def test_the_cause_is_found_within_another_message_and_at_its_line(
     [
         ("INFO caught ValueError: skipped sample 12", 1),
         ("| WARNING: ran out of memory with exception: CUDA out of memory; skipping batch", 1),
+        (
+            "2026-03-01 10:00:00.1: W rt/dso_loader.cc:64] no CUDA: libcudart.so: cannot open shared object file",
+            1,
+        ),
         ("read failed: OSError(5, 'Input/output error'), retrying", 1),
         ('    raise ValueError("unknown optimizer") from None', 1),
         ("job: ValueError: bad value\nepoch 2: loss 0.7", 3),

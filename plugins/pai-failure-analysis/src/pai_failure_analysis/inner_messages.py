@@ -17,6 +17,9 @@ MOST_BYTES = 16 * 1024
 _HARMLESS = (b"warn", b"skip", b"ignor", b"retr", b"continu", b"fall", b"raise ", b"except ")
 """Words of lines that a program writes when it goes on, and of programs."""
 
+_OF_GLOG = re.compile(rb"(?:\d[\d:. -]{0,40}: )?\[?[IWD](?:\d{3,8})? ")
+"""What glog, TensorFlow and XLA put before a line whose level is below error."""
+
 _DEPTH = 4
 """Maximum number of messages around one."""
 
@@ -52,7 +55,11 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
 
 def _may_tell(line: bytes) -> bool:
-    return not is_mention(line) and not any(word in line.lower() for word in _HARMLESS)
+    return (
+        not is_mention(line)
+        and not _OF_GLOG.match(line)
+        and not any(word in line.lower() for word in _HARMLESS)
+    )
 
 
 def _raised(exception: re.Match[bytes]) -> bytes:
