@@ -330,7 +330,7 @@ def test_the_launch_options_that_are_told_are_all_there_are() -> None:
 
 
 def test_the_reference_is_in_step_with_the_program() -> None:
-    tool = [sys.executable, "-m", "tools.reference", "--check"]
+    tool = [sys.executable, str(ROOT / "tools/reference.py"), "--check"]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -344,7 +344,7 @@ def test_a_reference_that_is_out_of_step_is_told_in_one_line(
     (tmp_path / "reference.md").write_text(reference.reference() + "more\n", "utf-8")
     assert reference.main() == 1
     assert set(capsys.readouterr().err.splitlines()) == {
-        "reference.md is out of date; run python -m tools.reference"
+        "reference.md is out of date; run python tools/reference.py"
     }
 
 

@@ -13,7 +13,6 @@ import yaml
 
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.matching import GENERAL, first_match
-from pai_failure_analysis.resemblance import GUESSED, likeliest
 from pai_failure_analysis.rules import Rule, shipped_rules
 
 NOTHING = "nothing"
@@ -28,8 +27,8 @@ def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterato
         right = [cause] if isinstance(cause, str) else cause
         log = each["log"].encode()
         evidence = Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
-        match = first_match(rules, evidence) or likeliest(rules, evidence)
-        found = match.rule.phrase.rstrip(GUESSED) if match else NOTHING
+        match = first_match(rules, evidence)
+        found = match.rule.phrase if match else NOTHING
         discouraged = (
             match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)
         )

@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - argparse shows its arguments only in its formatted help, and that differs by version
 """Writes docs/reference.md and docs/exit-codes.md from what the program itself reads and does.
 
-And the shipped exit spec, and the words of known logs, in the form that is read when a task has failed.
+And the shipped exit spec in the form that is read when a task has failed.
 
 ``--check`` only compares.
 """
@@ -24,7 +24,6 @@ from typing import Any, Final, TypeVar, get_args
 from pai_container.engine import ContainerEngine
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
-from pai_failure_analysis.resemblance import LEARNED
 from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_openpai.client.engine import OpenpaiCluster
@@ -47,7 +46,6 @@ from pai_slurm.cluster import SlurmCluster
 from pai_task import exit_codes as own_exit_codes
 from pai_task.names import framework_name
 from pai_task.vocabulary import Outcome, Phase
-from tools.learn_words import words_of_rules
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -260,7 +258,6 @@ def main() -> int:
     # First what the others are made of.
     written: Sequence[tuple[Path, Callable[[], str]]] = (
         (SPEC, lambda: compiled(shipped_entries())),
-        (SPEC.with_name(LEARNED), words_of_rules),
         (TARGET, reference),
         (EXIT_CODES, exit_codes),
     )
@@ -269,7 +266,7 @@ def main() -> int:
         if not check:
             target.write_text(text, "utf-8")
         elif not target.exists() or target.read_text("utf-8") != text:
-            sys.stderr.write(f"{target.name} is out of date; run python -m tools.reference\n")
+            sys.stderr.write(f"{target.name} is out of date; run python tools/reference.py\n")
             status = 1
     return status
 

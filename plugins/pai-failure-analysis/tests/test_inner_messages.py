@@ -55,7 +55,7 @@ def test_the_cause_is_found_within_another_message_and_at_its_line(
         ("INFO caught ValueError: skipped sample 12", 1),
         ("| WARNING: ran out of memory with exception: CUDA out of memory; skipping batch", 1),
         (
-            "2026-03-01 10:00:00.1: W rt/dso_loader.cc:64] no CUDA: libcudart.so: cannot open shared object file",
+            "2026-03-01 10:00:00.1: W rt/dso.cc:64] no CUDA: libcudart.so: cannot open shared object file",
             1,
         ),
         ("read failed: OSError(5, 'Input/output error'), retrying", 1),

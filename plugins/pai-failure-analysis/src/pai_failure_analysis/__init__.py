@@ -55,18 +55,16 @@ def _by_shipped_rules() -> Contribution:
 
 @hookimpl
 def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
-    """Return the analysis by the first rule that matches, or a guess; None if there is neither."""
+    """Return the analysis by the first rule that matches the evidence; None if none does."""
     if not use.parameters.get("enabled", True):
         return None
     # RE2 and YAML are not for every job that only has this plugin beside it.
     from pai_failure_analysis.gathering import gather_evidence  # noqa: PLC0415
     from pai_failure_analysis.matching import LONGEST_MATCH, first_match  # noqa: PLC0415
     from pai_failure_analysis.python_environment import MODULE_NOT_FOUND, advice  # noqa: PLC0415
-    from pai_failure_analysis.resemblance import likeliest  # noqa: PLC0415
 
     evidence = gather_evidence(task, failure)
-    rules = _rules(use, failure)
-    match = first_match(rules, evidence) or likeliest(rules, evidence)
+    match = first_match(_rules(use, failure), evidence)
     if match is None:
         return None
     rule = match.rule

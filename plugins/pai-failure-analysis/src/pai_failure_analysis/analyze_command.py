@@ -15,7 +15,6 @@ from pai_failure_analysis.explanation import by_match, unexplained
 from pai_failure_analysis.matching import first_match
 from pai_failure_analysis.notes import notes
 from pai_failure_analysis.others_words import in_words_of_origin
-from pai_failure_analysis.resemblance import likeliest
 from pai_failure_analysis.rules import MOST_CODE, Rule, shipped_rules
 from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, Output, UserError
@@ -79,7 +78,7 @@ def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Outpu
     logs = _read_logs(args.what)
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
     evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
-    match = first_match(rules, evidence) or likeliest(rules, evidence) if code else None
+    match = first_match(rules, evidence) if code else None
     found = by_match(match, logs, logs) if match else None
     if found:
         found = replace(found, rule=in_words_of_origin(found.rule, logs.text))

@@ -7,7 +7,6 @@ from typing import Any
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.explanation import Explanation, by_match, by_record
 from pai_failure_analysis.matching import first_match
-from pai_failure_analysis.resemblance import likeliest
 from pai_failure_analysis.rules import OUTCOMES, PHASES, Rule
 from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, TaskLog
@@ -20,10 +19,9 @@ def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None
     the log of the command.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
-    evidence = _evidence(task.exit_record, user, platform)
-    recorded = by_record(task.exit_record)
-    match = first_match(rules, evidence) or (None if recorded else likeliest(rules, evidence))
+    match = first_match(rules, _evidence(task.exit_record, user, platform))
     found = by_match(match, user, platform) if match else None
+    recorded = by_record(task.exit_record)
     if not recorded:
         return found, user
     is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}

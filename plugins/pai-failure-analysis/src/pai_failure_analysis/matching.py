@@ -46,23 +46,17 @@ class Found(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The matching rule, the pattern by which it matched, and what that found in the logs.
-
-    A guess is by the words of the user's log instead; its pattern is empty.
-    """
+    """The matching rule, the pattern by which it matched, and what that found in the logs."""
 
     rule: Rule
     pattern: Pattern
     user: Found | None = None
     platform: Found | None = None
-    is_guess: bool = False
 
     @property
     def trigger(self) -> str:
         """The rule and the pattern that matched, for people."""
         rule = self.rule
-        if self.is_guess:
-            return f"a guess by the words of the log, as no rule matches: {rule.phrase}"
         return f"rule {rule.phrase} (entry {rule.number} of {rule.source}): {self.pattern}"
 
     @property
