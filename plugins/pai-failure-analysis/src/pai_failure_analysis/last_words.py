@@ -19,8 +19,8 @@ LINE_OF_ERROR = re.compile(
     \s                                            # of a traceback or a report
     | [^A-Za-z\x80-\xff\n]*$                      # lines and the like
     | .*(?i:fail|error|exception|traceback|fatal|abort|kill|terminat|exit|crash|signal|core\ dumped|cannot
-        |could\ not|non-zero|stack\ trace|unable|denied|invalid|refus|no\ such|not\ found|time[d ]\ ?out|stopp|interrupt
-        |shut(?:ting)?\ ?down|clean|warn|low\ on\ resource|evict|preempt|out\ of\ memory)
+        |could\ not|non-zero|stack\ trace|unable|denied|invalid|refus|no\ such|not\ found|time[d ]\ ?out
+        |stopp|interrupt|shut(?:ting)?\ ?down|clean|warn|low\ on\ resource|evict|preempt|out\ of\ memory)
     """,
     re.VERBOSE,
 )
