@@ -127,7 +127,7 @@ def content(path: Path) -> bytes:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and is no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # gone before, or after, the file was opened

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import GENERAL, Match, first_match
+from pai_failure_analysis.matching import GENERIC, Match, first_match
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime.runs.completion import first_failure
 from tests.support import ROOT
@@ -115,7 +115,7 @@ def test_the_line_that_began_it_is_named_in_a_log_of_all_ranks() -> None:
         for log, code in _causes()
         if code != TOLD_TO_END and not SHELL.search(log) and (match := _match(log, code))
         if match.rule.phrase not in PASSED_ON
-        if "Traceback (most" in log or match.rule.phrase not in GENERAL
+        if "Traceback (most" in log or match.rule.phrase not in GENERIC
     ]
     wrong = []
     for seed in range(CASCADES):

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import GENERAL, first_match
+from pai_failure_analysis.matching import GENERIC, first_match
 from pai_failure_analysis.rules import Rule, shipped_rules
 
 NOTHING = "nothing"
@@ -56,7 +56,7 @@ def kind(right: str, found: str) -> str:
     """Return whether a finding is right, generic, wrong or nothing."""
     if found in (right, NOTHING):
         return "right" if found == right else found
-    return "generic" if found in GENERAL else "wrong"
+    return "generic" if found in GENERIC else "wrong"
 
 
 def main() -> None:

@@ -132,7 +132,7 @@ def _explained_by_their_logs() -> Iterator[tuple[str, str, int]]:
 
 @pytest.mark.parametrize("name", PREFIXES)
 def test_a_failure_is_explained_whatever_stands_before_each_line(name: str) -> None:
-    """Each failure behind ten of the prefixes, and each prefix before a third of the failures."""
+    """Each failure behind a third of the prefixes, and each prefix before a third of the failures."""
     assert len(_failures()) > 200
     prefix = PREFIXES[name]
     wrong = []
@@ -292,7 +292,7 @@ def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase:
     ],
     ids=["docker build's last line", "wget's line"],
 )
-def test_what_tools_add_or_begin_a_line_with_hides_no_cause(log: str, phrase: str) -> None:
+def test_no_cause_is_hidden_by_the_last_line_or_the_prefix_of_a_tool(log: str, phrase: str) -> None:
     assert _phrase(log) == phrase
 
 

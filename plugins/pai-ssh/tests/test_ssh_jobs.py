@@ -177,7 +177,7 @@ def test_mpirun_runs_over_two_tasks(tmp_path: Path) -> None:
     commands = [
         '[ "$PAI_TASK_INDEX" = 0 ] || exec sleep 1000',
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-        # On one machine they would make the same directory at once, and sometimes fail.
+        # On one machine, mpirun and its daemons would make the same directory at once, and sometimes fail.
         "agent='TMPDIR=$(mktemp -d) orted'",
         'export TMPDIR=$(mktemp -d) OMPI_MCA_orte_launch_agent="$agent"',
         f"mpirun --host worker-0,worker-1 -n 2 sh -c '{rank}'",

@@ -11,17 +11,21 @@ from pai_failure_analysis.last_words import is_of_tool, last_words
 from pai_failure_analysis.mentions import is_mention
 from pai_failure_analysis.plain_lines import plain
 
-MOST_BYTES = 16 * 1024
-"""Bytes of a log whose messages are looked into."""
-
-_HARMLESS = (b"warn", b"skip", b"ignor", b"retr", b"continu", b"fall", b"raise ", b"except ")
-"""Words of lines that a program writes when it goes on, and of programs."""
-
-_OF_GLOG = re.compile(rb"(?:\d[\d:. -]{0,40}: )?\[?[IWD](?:\d{3,8})? ")
-"""What glog, TensorFlow and XLA put before a line whose level is below error."""
+MOST_SEARCHED = 16 * 1024
+"""Maximum bytes at the end of a log, or of one line, that are searched for inner messages."""
 
 _DEPTH = 4
 """Maximum number of messages around one."""
+
+_GOES_ON = re.compile(
+    rb"""
+    (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
+    | .*\b(?:raise|except)\ .*                                 # source code
+    | (?:\d[\d:. -]{0,40}:\ )?\[?[IWD](?:\d{3,8}\ |\ \S+:\d+\])  # glog, TensorFlow and XLA, below error
+    """,
+    re.VERBOSE,
+)
+"""A line of a program that goes on, or of source code."""
 
 _AS_CODE = re.compile(
     rb"((?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception))"
@@ -37,9 +41,10 @@ _OUTER = re.compile(
 
 
 def inner_messages(log: bytes) -> Iterator[bytes]:
-    """Yield the last words of a log, the messages within them, the messages within these, and so on.
+    """Yield the last words of a log, then the messages within them, and so on, up to `_DEPTH` levels.
 
-    Exceptions are in them as Python prints them. The number of lines stays.
+    Each text has as many lines as the log; lines that cannot tell a cause are empty. In them,
+    ``KeyError('x')`` is ``KeyError: x``.
     """
     text = plain(log)
     begin = text.rfind(b"\n", 0, last_words(text)) + 1
@@ -55,13 +60,10 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
 
 def _may_tell(line: bytes) -> bool:
-    return (
-        not is_mention(line)
-        and not _OF_GLOG.match(line)
-        and not any(word in line.lower() for word in _HARMLESS)
-    )
+    return not is_mention(line) and not _GOES_ON.match(line)
 
 
 def _raised(exception: re.Match[bytes]) -> bytes:
-    name, number, *texts = exception.groups()
-    return name + b": " + (b"[Errno %s] " % number if number else b"") + b"".join(filter(None, texts))
+    """Return an exception as the last line of a traceback has it, from a match of `_AS_CODE`."""
+    name, number, quoted, double_quoted = exception.groups()
+    return name + b": " + (b"[Errno %s] " % number if number else b"") + (quoted or double_quoted or b"")

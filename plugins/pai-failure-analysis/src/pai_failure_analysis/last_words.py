@@ -74,5 +74,5 @@ def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) 
 
 
 def is_of_tool(log: bytes, index: int) -> bool:
-    """Return whether the line with an index is a message of a common tool or shell."""
+    """Return whether the line at a byte index is a message of a common tool or shell."""
     return _TOOL.match(log, log.rfind(b"\n", 0, index) + 1) is not None

@@ -16,7 +16,7 @@ from pai_failure_analysis.ending import (
     without_wrappers,
 )
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.inner_messages import MOST_BYTES, inner_messages
+from pai_failure_analysis.inner_messages import MOST_SEARCHED, inner_messages
 from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.mentions import first_error
 from pai_failure_analysis.plain_lines import plain
@@ -26,11 +26,22 @@ from pai_failure_analysis.xids import with_meaning
 OTHER_TASKS = 237
 """The code of rules about what other tasks did."""
 
-GENERAL = {
-    *("Aborted", "CoreDumped", "Killed", "NativeCheckFailed", "PathMissing", "PythonError"),
-    *("PythonOtherError", "PythonRuntimeError", "PythonValueError", "SubprocessFailed", "Terminated"),
-    "WorkerFailed",
-}
+GENERIC = frozenset(
+    [
+        "Aborted",
+        "CoreDumped",
+        "Killed",
+        "NativeCheckFailed",
+        "PathMissing",
+        "PythonError",
+        "PythonOtherError",
+        "PythonRuntimeError",
+        "PythonValueError",
+        "SubprocessFailed",
+        "Terminated",
+        "WorkerFailed",
+    ]
+)
 """Rules that say what kind of failure it was, and not why."""
 
 LONGEST_MATCH = 2048
@@ -73,36 +84,44 @@ class Match(NamedTuple):
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     """Return the first rule with a matching pattern, and the first such pattern; None if there is none.
 
-    Shipped rules are tried on what ended the program, as far as its log shows that; if they say no more than
-    what kind of failure it was, also on the messages within its last ones. Others, which mean what they meant
-    to the platform, are tried on the log as it is.
+    Shipped rules are tried on what ended the program, as far as its log shows that. If no rule matches, or a
+    shipped one that says no more than the kind of failure, they are also tried on the messages within the
+    last ones. Others, which mean what they meant to the platform, are tried on the log as it is.
     """
     user = searchable(evidence.user_log)
     platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
-    shipped, decided = _ending(user, evidence.exit_code) if any(map(_is_shipped, rules)) else (user, False)
-    match = _first(rules, evidence, user, platform, shipped, is_own=decided)
-    if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERAL):
+    shipped = [rule for rule in rules if _is_shipped(rule)]
+    ending, own_exception = _ending(user, evidence.exit_code) if shipped else (user, False)
+    match = _first(rules, evidence, user, platform, ending, own_exception=own_exception)
+    if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERIC):
         return match
-    return _within(match, [rule for rule in rules if _is_shipped(rule)], evidence, user) or match
+    return _within(match, shipped, evidence, user) if shipped else match
 
 
-def _within(match: Match | None, rules: Sequence[Rule], evidence: Evidence, log: bytes) -> Match | None:
-    """Return the first match in the message of a match that is general; without one, in the last words."""
-    start = max(0, len(log) - MOST_BYTES)
-    end = len(log)
-    if match:
-        start = log.rfind(b"\n", 0, match.user.start) + 1 if match.user else end
-        end = start + len(log[start : start + MOST_BYTES].partition(b"\n")[0])
-    general = None
-    for text in inner_messages(log[start:end]) if rules else ():
-        inner = _first(rules, evidence, log[start:end], b"", text)
-        if inner and inner.user:
-            there = inner.user
-            inner = inner._replace(user=there._replace(start=start + there.start, end=start + there.end))
-            if inner.rule.phrase not in GENERAL:
-                return inner
-            general = general or inner
-    return None if match else general
+def _within(generic: Match | None, rules: Sequence[Rule], evidence: Evidence, log: bytes) -> Match | None:
+    """Return a match in the messages within the line of a generic match or, without one, within the end of a
+    log; if none is more exact, the generic match.
+    """
+    if generic and not generic.user:
+        return generic
+    if generic and generic.user:
+        start = log.rfind(b"\n", 0, generic.user.start) + 1
+        lines = log[start : start + MOST_SEARCHED].partition(b"\n")[0]
+    else:
+        start = log.find(b"\n", len(log) - MOST_SEARCHED) + 1 if len(log) > MOST_SEARCHED else 0
+        lines = log[start:][:MOST_SEARCHED]
+    for text in inner_messages(lines):
+        inner = _first(rules, evidence, lines, b"", text)
+        if not inner or not inner.user:
+            continue
+        # What was found may be written in another way in the log, so its place is the line.
+        begin = lines.rfind(b"\n", 0, inner.user.start) + 1
+        line = lines[begin:].partition(b"\n")[0]
+        place = Found(start + begin, start + begin + len(line), inner.user.text.strip())
+        if inner.rule.phrase not in GENERIC:
+            return inner._replace(user=place)
+        generic = generic or inner._replace(user=place)
+    return generic
 
 
 def _first(
@@ -110,19 +129,22 @@ def _first(
     evidence: Evidence,
     user: bytes,
     platform: bytes,
-    shipped: bytes,
+    ending: bytes,
     *,
-    is_own: bool = False,
+    own_exception: bool = False,
 ) -> Match | None:
-    """Return the first match; shipped rules are tried on `shipped`, the user's log or lines at its end.
+    """Return the first match in the two logs; None if there is none.
 
-    `is_own` says that an exception of the program itself ends it: that comes before what its peers then said.
+    Shipped rules are tried on `ending`, which is the user's log or lines at its end. If an exception of the
+    program itself ended it, those about other tasks are tried last.
     """
     searches: dict[bool, _Search] = {
         which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
-        for which, text in ((False, user), (True, shipped))
+        for which, text in ((False, user), (True, ending))
     }
-    for rule in sorted(rules, key=lambda rule: is_own and _is_shipped(rule) and rule.code == OTHER_TASKS):
+    for rule in sorted(
+        rules, key=lambda rule: own_exception and _is_shipped(rule) and rule.code == OTHER_TASKS
+    ):
         search = searches[_is_shipped(rule)]
         for pattern in rule.patterns:
             if (

@@ -20,7 +20,7 @@ _MENTIONS = re.compile(
 
 
 def is_mention(line: bytes) -> bool:
-    """Return whether a line only mentions an error."""
+    """Return whether a line only mentions an error, by a level below error or as what will be tried again."""
     return _MENTIONS.match(line) is not None
 
 
