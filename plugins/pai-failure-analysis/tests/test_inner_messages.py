@@ -29,7 +29,11 @@ def _found(log: str, exit_code: int = 1) -> Match | None:
         ),
         ("Run failed with exception ZeroDivisionError('division by zero')", "PythonZeroDivision", "division"),
         ("KeyError('loss')", "PythonKeyError", "KeyError"),
-        ("step 3 - mkdir: cannot create directory '/t': Permission denied", "PermissionDenied", "mkdir: "),
+        (
+            "step 3 failed - mkdir: cannot create directory '/t': Permission denied",
+            "PermissionDenied",
+            "mkdir: ",
+        ),
     ],
 )
 def test_the_cause_is_found_within_another_message_and_at_its_line(
@@ -55,6 +59,9 @@ def test_the_cause_is_found_within_another_message_and_at_its_line(
         ),
         ("read failed: OSError(5, 'Input/output error'), will retry", 1),
         ("Failed to load x: ValueError: bad value, skipping it", 1),
+        ("load failed: ValueError: bad value\nepoch: 3", 3),
+        ("expected error: KeyError: 'x' (test)", 1),
+        ("stats: MemoryError: 0", 1),
         ('    raise ValueError("unknown optimizer") from None', 1),
         ("sync failed: ValueError: bad value\nepoch 2: loss 0.7", 3),
         ("cat: /mnt/data/x: Read-only file system", 3),

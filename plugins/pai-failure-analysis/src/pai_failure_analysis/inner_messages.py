@@ -7,7 +7,7 @@ between them. An expression for the beginning of a line finds only the outermost
 import re
 from collections.abc import Iterator
 
-from pai_failure_analysis.last_words import is_of_tool, last_words
+from pai_failure_analysis.last_words import LINE_OF_ERROR, is_of_tool
 from pai_failure_analysis.mentions import is_mention
 from pai_failure_analysis.plain_lines import plain
 
@@ -20,8 +20,8 @@ _DEPTH = 4
 _GOES_ON = re.compile(
     rb"""
     (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
-    | .*\b(?:raise|except)\ .*                                 # source code
-    | (?:\d[\d:. -]{0,40}:\ )?\[?[IWD](?:\d{3,8}\ |\ \S+:\d+\])  # glog, TensorFlow and XLA, below error
+    | .*\b(?:raise|except)\ .*  # source code
+    | (?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
     """,
     re.VERBOSE,
 )
@@ -34,33 +34,48 @@ _AS_CODE = re.compile(
 """An exception as Python's ``repr`` shows it."""
 
 _OUTER = re.compile(
-    rb"[^\n]{1,160}?"
+    rb"([^\n]{1,160}?)"
     rb"(?:(?:: | [-=]> | - )[\"']?(?=\S)|[ \[](?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception): ))"
 )
 """What was being done, before what went wrong."""
 
+_FAILURE = re.compile(
+    rb"(?!.*Error: \d+$)(?i:.*(?:error|fail|exception|fatal|cannot|could not|unable|crash|abort|died))"
+)
+"""A line that says that something failed, and does not count errors."""
+
+_ABOUT = re.compile(rb"(?i:\b(?:expect|handled|hint|note\b|usage|pass(?:ed)?\b|test|info\b|debug\b))")
+"""What stands before a message that is no failure."""
+
 
 def inner_messages(log: bytes) -> Iterator[bytes]:
-    """Yield the last words of a log, then the messages within them, and so on, up to `_DEPTH` levels.
+    """Yield the lines about errors at the end of a log, then the messages within them, and within these.
 
-    Each text has as many lines as the log; lines that cannot tell a cause are empty. In them,
-    ``KeyError('x')`` is ``KeyError: x``.
+    That goes on for `_DEPTH` levels at most. Each text has as many lines as the log; lines that cannot tell a
+    cause are empty. In them, ``KeyError('x')`` is ``KeyError: x``.
     """
-    text = plain(log)
-    begin = text.rfind(b"\n", 0, last_words(text)) + 1
-    lines = [_AS_CODE.sub(_raised, line) if _may_tell(line) else b"" for line in text[begin:].split(b"\n")]
-    lines = [b""] * text.count(b"\n", 0, begin) + lines
+    lines = plain(log).split(b"\n")
+    others = (number for number, line in enumerate(lines, 1) if line and not LINE_OF_ERROR.match(line))
+    begin = max(others, default=0)
+    lines = [b""] * begin + [
+        _AS_CODE.sub(_raised, line) if _may_tell(line) else b"" for line in lines[begin:]
+    ]
     yield b"\n".join(lines)
     for _ in range(_DEPTH):
-        outer = [None if is_of_tool(line, 0) else _OUTER.match(line) for line in lines]
-        if not any(outer):
+        lines = [_inner(line) for line in lines]
+        if not any(lines):
             return
-        lines = [line[found.end() :] if found else b"" for line, found in zip(lines, outer, strict=True)]
         yield b"\n".join(lines)
 
 
 def _may_tell(line: bytes) -> bool:
-    return not is_mention(line) and not _GOES_ON.match(line)
+    return _FAILURE.match(line) is not None and not is_mention(line) and not _GOES_ON.match(line)
+
+
+def _inner(line: bytes) -> bytes:
+    """Return the message within that of a line; empty if there is none."""
+    outer = None if is_of_tool(line, 0) else _OUTER.match(line)
+    return b"" if outer is None or _ABOUT.search(outer[1]) else line[outer.end() :]
 
 
 def _raised(exception: re.Match[bytes]) -> bytes:

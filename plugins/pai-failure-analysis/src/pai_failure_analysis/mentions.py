@@ -9,10 +9,11 @@ _MOST = 1000
 
 _MENTIONS = re.compile(
     rb"""
-    (?:[\[(<]?\d[\d:.,TZ+/ -]{0,80}[\])>]?[ |:-]{0,20})?  # a time
+    (?:[\[(<]?\d[\d:.,TZ+/ -]{0,80}[\])>]?[ \t|:-]{0,20})?  # a time
     (?:[\w./:-]{1,80}\ ?[-|:]\ ?)?                       # a name
     [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE|[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
-    | [^\n]*(?:(?<![Nn]ot\ )\b[Rr]etrying\b
+    | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
+    | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b
       |\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )
     """,
     re.VERBOSE,
