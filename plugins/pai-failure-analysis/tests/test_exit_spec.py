@@ -153,11 +153,12 @@ def test_near_misses_are_not_explained_by_their_rule() -> None:
     assert wrong == {}
 
 
-def test_each_rule_leaves_alone_what_is_only_mentioned_or_was_survived() -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_each_rule_leaves_alone_what_is_only_mentioned_or_was_survived(part: int) -> None:
     asking = {entry["phrase"] for entry in _entries() if entry.get("nearMisses")}
     steps = "".join(f"epoch {number} loss 0.{number}\n" for number in range(30))
     wrong = {}
-    for phrase, text in _texts("samples"):
+    for phrase, text in [*_texts("samples")][part::8]:
         mentioned = "".join(f"2026-03-01 10:00:00,123 - WARNING - {line}\n" for line in text.split("\n"))
         fatal = "KeyError: 'x'" if phrase == "PythonValueError" else "ValueError: x"
         for log in (f"{mentioned}{steps}", f"{text}\n{steps}{TRACEBACK}{fatal}\n"):
