@@ -49,18 +49,18 @@ _ABOUT = re.compile(rb"(?i:\b(?:expect|handled|hint|note\b|usage|pass(?:ed)?\b|t
 
 
 def inner_messages(log: bytes) -> Iterator[bytes]:
-    """Yield the lines about errors at the end of a log, then the messages within them, and within these.
+    """Yield the messages within the lines about errors at the end of a log, then those within these.
 
-    That goes on for `_DEPTH` levels at most. Each text has as many lines as the log; lines that cannot tell a
-    cause are empty. In them, ``KeyError('x')`` is ``KeyError: x``.
+    Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place. Each text has as many lines as
+    the log; lines that cannot tell a cause are empty. There are at most `_DEPTH` + 1 texts.
     """
     lines = plain(log).split(b"\n")
     others = (number for number, line in enumerate(lines, 1) if line and not LINE_OF_ERROR.match(line))
     begin = max(others, default=0)
-    lines = [b""] * begin + [
-        _AS_CODE.sub(_raised, line) if _may_tell(line) else b"" for line in lines[begin:]
-    ]
-    yield b"\n".join(lines)
+    said = [b""] * begin + [line if _may_tell(line) else b"" for line in lines[begin:]]
+    lines = [_AS_CODE.sub(_raised, line) for line in said]
+    if lines != said:
+        yield b"\n".join(lines)
     for _ in range(_DEPTH):
         lines = [_inner(line) for line in lines]
         if not any(lines):
