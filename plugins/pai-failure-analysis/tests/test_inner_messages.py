@@ -76,6 +76,10 @@ def test_a_line_that_is_searched_in_part_only_is_left_out() -> None:
     assert _found(f"INFO {'a' * 99}: caught ValueError: bad\n" + "error\n" * (MOST_SEARCHED // 6)) is None
 
 
+def test_what_stands_before_a_last_line_that_is_longer_than_what_is_searched_is_no_cause() -> None:
+    assert _found(f"x failed: KeyError('x')\n{'error ' * MOST_SEARCHED}") is None
+
+
 def test_of_an_exception_of_the_program_itself_only_its_own_message_is_looked_into() -> None:
     own = "Traceback (most recent call last):\nmylib.OutOfLuck: try again"
     match = _found(f"[rank1]: store: Connection reset by peer\n{own}")

@@ -102,14 +102,14 @@ def _within(generic: Match | None, rules: Sequence[Rule], evidence: Evidence, lo
     """Return a match in the messages within the line of a generic match or, without one, within the end of a
     log; if none is more exact, the generic match.
     """
-    if generic and not generic.user:
-        return generic
-    if generic and generic.user:
+    if generic is None:
+        lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
+        start = len(log) - len(lines)
+    elif generic.user:
         start = log.rfind(b"\n", 0, generic.user.start) + 1
         lines = log[start : start + MOST_SEARCHED].partition(b"\n")[0]
     else:
-        start = log.find(b"\n", len(log) - MOST_SEARCHED) + 1 if len(log) > MOST_SEARCHED else 0
-        lines = log[start:][:MOST_SEARCHED]
+        return generic
     for text in inner_messages(lines):
         inner = _first(rules, evidence, lines, b"", text)
         if not inner or not inner.user:
