@@ -42,9 +42,14 @@ def containers(
     assert left(tmp_path) == []
 
 
+def locks(folder: Path) -> list[Path]:
+    """The lock of each run whose cache is in a folder; its stem is the name of the run's network."""
+    return list((folder / "cache/pai-runtime/containers").glob("*"))
+
+
 def left(folder: Path) -> list[str]:
     """The containers and networks of runs whose cache is in a folder, and the files that tell of them."""
-    names = [path.stem for path in (folder / "cache/pai-runtime/containers").glob("*")]
+    names = [path.stem for path in locks(folder)]
     found = podman({}, "ps", "--all", "--format={{.Names}}").split()
     found += podman({}, "network", "ls", "--format={{.Name}}").split()
     return [*names, *(each for name in names for each in found if each.startswith(name))]
@@ -136,15 +141,15 @@ def test_a_task_is_retried_whatever_the_user_of_its_image_and_its_files_are_ours
     assert not (containers / "run").exists()
 
 
-def test_a_task_is_looked_into_and_stopped_as_a_local_one(containers: Path) -> None:
+def test_a_task_is_looked_into_and_stopped_as_a_local_one(containers: Path, tmp_path: Path) -> None:
     worker = role("export KEY=<% $secrets.key %>", *WAITS)
     document = in_image(taskRoles={"worker": worker}, secrets={"key": "s3cr3t-value"}, extras=EXITS)
     process = started(containers, document)
     inside = cli("exec", containers / "run", "worker/0", "cat", "/proc/1/comm", "/etc/passwd")
     assert inside.returncode == 0, inside.stderr
     assert inside.stdout.endswith("root:x:0:0:root:/root:/bin/sh\n")
-    names = podman({}, "ps", "--format={{.Names}}").split()
-    assert "s3cr3t-value" not in podman({}, "inspect", *names)
+    (lock,) = locks(tmp_path)
+    assert "s3cr3t-value" not in podman({}, "inspect", f"{lock.stem}-worker-0")
     assert "s3cr3t-value" not in of_all_processes()
     assert cli("stop", containers / "run").returncode == 0
     assert process.wait(60) == 130
@@ -196,7 +201,7 @@ def test_a_run_that_is_killed_ends_its_tasks(containers: Path, tmp_path: Path) -
     until(lambda: "exitCode" in content(containers / "run/worker/0/exit.yaml").decode())
     assert exit_record(containers / "run/worker/0")["outcome"] == "cancelled"
     assert b"told\n" in content(log(containers))
-    (lock,) = (tmp_path / "cache/pai-runtime/containers").glob("*")
+    (lock,) = locks(tmp_path)
     until(lambda: lock.stem not in podman({}, "network", "ls", "--format={{.Name}}").split())
     lock.unlink()
 
