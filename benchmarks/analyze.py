@@ -1,9 +1,11 @@
 """analyze: why a job failed, from 10 MB of its log, by the shipped rules; no rule fits.
 
-The whole process, beside one that does nothing, and beside one that searches with Python's `re`, pattern
-by pattern. Then with one pattern of a job more, and a log of one line, which are made to take for ever.
+The whole process, beside one that does nothing, and beside one that searches for a twentieth of the patterns
+with Python's `re`, one by one. Then with one pattern of a job more, and a log of one line, which are made to
+take for ever.
 """
 
+import contextlib
 import json
 import random
 import re
@@ -22,11 +24,12 @@ LINE = (
     " accuracy 0.98765, lr 1.0e-03, 1234.5 samples/s, eta 1:23:45\n"
 )
 LIMIT = 0.300
-FASTER = 20
+PART = 20
+"""Python's `re` takes minutes for all patterns, so it is given one of so many, and must still be slower."""
 LONGER = 2
 ENDLESS = "(a+)+$"
 
-ANALYZE, EVIL, RE = "analyze", f"analyze, with {ENDLESS} and a line of a", "one by one, by re"
+ANALYZE, EVIL, RE = "analyze", f"analyze, with {ENDLESS} and a line of a", f"one of {PART}, one by one, by re"
 WORDS = "analyze, words of the patterns"
 MOST_FOR_WORDS = 5.0
 """Seconds; one automaton for all patterns took 100."""
@@ -50,7 +53,7 @@ def main() -> list[str]:
         line.write_bytes(b"a" * (BYTES - 2) + b"b\n")
         spec.write_text(json.dumps([{"code": 9, "patterns": [{"userLogRegex": ENDLESS}]}]))
         patterns, left_out = _for_re()
-        (folder / "patterns.json").write_text(json.dumps(patterns))
+        (folder / "patterns.json").write_text(json.dumps(patterns[::PART]))
         measured = in_turn(
             RUNS,
             {
@@ -72,12 +75,11 @@ def main() -> list[str]:
             for name, each in measured.items()
         ],
     )
-    for pattern in left_out:
-        print(f"  not for re: {pattern}")
+    print(f"  Python's re cannot read {left_out} patterns")
     took = {name: timing.cpu for name, timing in measured.items()}
     checks = {
         f"analyze takes less than {milliseconds(LIMIT)}": took[ANALYZE] < LIMIT,
-        f"analyze is {FASTER} times faster than one by one": took[RE] >= FASTER * took[ANALYZE],
+        f"analyze is {PART} times faster than one by one": took[RE] >= took[ANALYZE],
         f"{ENDLESS} on a line of 10 MB takes at most {LONGER} times as long": took[EVIL]
         <= LONGER * took[ANALYZE],
         f"words of the patterns take less than {milliseconds(MOST_FOR_WORDS)}": took[WORDS] < MOST_FOR_WORDS,
@@ -103,19 +105,17 @@ def _finds_nothing(argv: list[str]) -> Thing:
     return process(["sh", "-c", '"$@"; [ $? = 1 ]', "sh", *argv])
 
 
-def _for_re() -> tuple[list[str], list[str]]:
-    r"""What the shipped rules search logs for, as far as Python's re can take it, and what it cannot.
+def _for_re() -> tuple[list[str], int]:
+    r"""What the shipped rules search logs for, as far as Python's re can take it, and how much it cannot.
 
     The end of a text is \z in RE2 and \Z in re; the rest of what is in use is the same in both, or left out.
     """
     patterns = [pattern for rule in shipped_rules() for pattern in rule.patterns]
     wanted = {text for pattern in patterns for text in (pattern.user_log, pattern.platform_log) if text}
-    taken, left_out = [], []
+    taken = []
     for text in sorted(wanted):
         translated = text.replace(r"\z", r"\Z")
-        try:
+        with contextlib.suppress(re.error):
             re.compile(translated.encode())
             taken.append(translated)
-        except re.error:
-            left_out.append(text)
-    return taken, left_out
+    return taken, len(wanted) - len(taken)

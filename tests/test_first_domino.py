@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import GENERIC, Match, first_match
+from pai_failure_analysis.matching import GENERIC, Match, Matcher
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime.runs.completion import first_failure
 from tests.support import ROOT
@@ -33,12 +33,12 @@ FAILURES = ROOT / "plugins/pai-failure-analysis/tests/failures"
 OTHERS = {130, 137, 143, 237, 239}
 """Codes of failures that may be another task's; that of a kill, of which a log says nothing."""
 
-RULES = shipped_rules()
+MATCHER = Matcher(shipped_rules())
 
 
 @cache
 def _match(log: str, code: int) -> Match | None:
-    return first_match(RULES, Evidence(code, user_log=log.encode()))
+    return MATCHER.first_match(Evidence(code, user_log=log.encode()))
 
 
 @cache
@@ -128,7 +128,7 @@ def test_the_line_that_began_it_is_named_in_a_log_of_all_ranks() -> None:
             log, _ = chance.choice(_consequences())
             lines += [] if rank == first else [f"[rank{rank}]: {line}" for line in log.split("\n")]
         merged = "\n".join(lines)
-        match = first_match(RULES, Evidence(code, user_log=merged.encode()))
+        match = MATCHER.first_match(Evidence(code, user_log=merged.encode()))
         start = match.user.start if match and match.user else 0
         line = merged.encode()[:start].count(b"\n")
         if not lines[line].startswith(f"[rank{first}]: ") or line < 9 * ranks:

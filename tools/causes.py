@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import GENERIC, first_match
+from pai_failure_analysis.matching import GENERIC, Matcher
 from pai_failure_analysis.rules import Rule, shipped_rules
 
 NOTHING = "nothing"
@@ -22,12 +22,13 @@ def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterato
     """Yield what is right for each log (of several answers, the first), what was found, and whether it is
     called PERMANENT although a retry may cure it.
     """
+    matcher = Matcher(rules)
     for each in corpus:
         cause = each["cause"]
         right = [cause] if isinstance(cause, str) else cause
         log = each["log"].encode()
         evidence = Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
-        match = first_match(rules, evidence)
+        match = matcher.first_match(evidence)
         found = match.rule.phrase if match else NOTHING
         discouraged = (
             match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.matching import Matcher
 from pai_failure_analysis.regex import span
 from pai_failure_analysis.rules import Pattern, Rule, shipped_entries, shipped_rules
 from pai_task.exit_codes import CALLBACK_FAILED
@@ -43,8 +43,13 @@ def _rules() -> list[Rule]:
     return shipped_rules()
 
 
+@cache
+def _matcher() -> Matcher:
+    return Matcher(_rules())
+
+
 def _phrase(evidence: Evidence) -> str | None:
-    match = first_match(_rules(), evidence)
+    match = _matcher().first_match(evidence)
     return match.rule.phrase if match else None
 
 
@@ -204,7 +209,7 @@ CLASSICS: list[tuple[int, int, str]] = [
 def test_the_best_known_messages_have_the_platforms_codes() -> None:
     given = [
         match.rule.code
-        if (match := first_match(_rules(), Evidence(exit_code=own, user_log=f"start\n{text}\n".encode())))
+        if (match := _matcher().first_match(Evidence(exit_code=own, user_log=f"start\n{text}\n".encode())))
         else None
         for _, own, text in CLASSICS
     ]
@@ -219,7 +224,7 @@ def test_a_signal_that_ends_a_task_without_a_word_gives_the_code_that_a_shell_wo
 ) -> None:
     code = 128 + number
     for evidence in (Evidence(exit_code=code, signal=number), Evidence(exit_code=code)):
-        match = first_match(_rules(), evidence)
+        match = _matcher().first_match(evidence)
         assert match
         assert match.rule.code == code
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pai_failure_analysis import matching, regex
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.literals import literals
-from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.matching import Match, Matcher
 from pai_failure_analysis.rules import Pattern, Rule, read_rules, shipped_entries, shipped_rules
 
 ANY_BYTES = bytes(range(256))
@@ -33,7 +33,7 @@ def faults(*entries: Any) -> list[str]:
 
 
 def match(rules: Sequence[Rule], **evidence: Any) -> Match:
-    found = first_match(rules, Evidence(**evidence))
+    found = Matcher(rules).first_match(Evidence(**evidence))
     assert found is not None
     return found
 
@@ -96,7 +96,7 @@ def test_a_pattern_holds_if_all_that_it_asks_for_is_there(
     evidence: dict[str, Any],
     holds: bool,  # noqa: FBT001
 ) -> None:
-    assert (first_match(read(entry("A", pattern)), Evidence(**evidence)) is not None) is holds
+    assert (Matcher(read(entry("A", pattern))).first_match(Evidence(**evidence)) is not None) is holds
 
 
 def test_the_first_rule_wins_by_its_first_pattern_that_holds_wherever_in_the_log_that_is() -> None:
@@ -129,15 +129,15 @@ def test_patterns_that_are_too_much_for_one_pass_are_searched_one_by_one(
         return span(pattern, text)
 
     monkeypatch.setattr(regex, "span", counted)
-    assert regex.found(patterns, text) == {patterns[7], patterns[299]}
+    assert regex.Expressions(patterns).found(text) == {patterns[7], patterns[299]}
     assert not one_by_one
     with monkeypatch.context() as too_large:
         too_large.setattr(regex, "_MEMORY", 10_000)
-        assert regex.found(patterns, text) == {patterns[7], patterns[299]}
+        assert regex.Expressions(patterns).found(text) == {patterns[7], patterns[299]}
     assert len(one_by_one) == 300
     # What the binding gives where the memory ends during the pass.
     monkeypatch.setattr("re2.Set.Match", lambda *_: None)
-    assert regex.found(patterns, text) == {patterns[7], patterns[299]}
+    assert regex.Expressions(patterns).found(text) == {patterns[7], patterns[299]}
     assert len(one_by_one) == 600
 
 
@@ -152,10 +152,14 @@ TEXTS = st.lists(
 
 @given(st.lists(EXPRESSIONS, max_size=6), TEXTS)
 def test_one_pass_finds_what_searching_one_by_one_finds(expressions: list[str], text: bytes) -> None:
-    valid = [expression for expression in expressions if regex.fault(expression) is None]
+    valid = [each for each in dict.fromkeys(expressions) if regex.fault(each) is None]
     text = matching.searchable(text)
     one_by_one = {each for each in valid if regex.span(each, text)}
-    assert {*regex._found(valid, text)} == regex.found(valid, text) == one_by_one
+    assert (
+        {*regex._found(tuple(dict.fromkeys(valid)), text)}
+        == regex.Expressions(valid).found(text)
+        == one_by_one
+    )
 
 
 def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -217,16 +221,16 @@ def test_the_winner_is_the_first_in_order_that_a_naive_search_finds(
         for pattern in rule.patterns
         if regex.span(str(pattern.user_log), matching.searchable(text))
     )
-    found = first_match(rules, Evidence(user_log=text))
+    found = Matcher(rules).first_match(Evidence(user_log=text))
     assert (found.rule.phrase if found else None) == next(naive, None)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_whatever_bytes_logs_hold_the_shipped_rules_can_be_tried(user: bytes, platform: bytes) -> None:
-    first_match(SHIPPED, Evidence(exit_code=1, user_log=user, platform_log=platform))
+    SHIPPED.first_match(Evidence(exit_code=1, user_log=user, platform_log=platform))
 
 
-SHIPPED = shipped_rules()
+SHIPPED = Matcher(shipped_rules())
 
 
 def test_all_bytes_and_a_line_of_a_megabyte_can_be_searched() -> None:
@@ -402,4 +406,4 @@ ANYTHING = deeper(deeper(deeper(deeper(SCALARS))))
 @given(ANYTHING)
 def test_any_data_can_be_read_as_a_spec_and_what_comes_of_it_can_be_tried(data: Any) -> None:
     rules, _ = read_rules(data, "spec.yaml")
-    first_match(rules, Evidence(exit_code=1, user_log=b"text"))
+    Matcher(rules).first_match(Evidence(exit_code=1, user_log=b"text"))

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.matching import Match, Matcher
 from pai_failure_analysis.plain_lines import plain
-from pai_failure_analysis.rules import Rule, read_rules, shipped_rules
+from pai_failure_analysis.rules import read_rules, shipped_rules
 
 FAILURES = Path(__file__).parent / "failures"
 PROGRESS = "".join(f"Epoch {number}/30 - 12s - loss: 0.{number}1\n" for number in range(30))
@@ -103,12 +103,12 @@ FATAL = {
 
 
 @cache
-def _rules() -> list[Rule]:
-    return shipped_rules()
+def _shipped() -> Matcher:
+    return Matcher(shipped_rules())
 
 
-def _match(log: str, code: int = 1, rules: list[Rule] | None = None, **evidence: Any) -> Match | None:
-    return first_match(rules or _rules(), Evidence(code, user_log=log.encode(), **evidence))
+def _match(log: str, code: int = 1, matcher: Matcher | None = None, **evidence: Any) -> Match | None:
+    return (matcher or _shipped()).first_match(Evidence(code, user_log=log.encode(), **evidence))
 
 
 def _phrase(log: str, code: int = 1, **evidence: Any) -> str | None:
@@ -375,10 +375,10 @@ def test_rules_of_others_are_tried_on_the_log_as_it_is() -> None:
         {"code": 200, "phrase": "Prefixed", "patterns": [{"userLogRegex": r"(?m)^3: slow disk$"}]},
         {"code": 201, "phrase": "Early", "patterns": [{"userLogRegex": "No space left"}]},
     ]
-    rules = [*read_rules(entries, "the cluster's exit spec")[0], *_rules()]
+    matcher = Matcher([*read_rules(entries, "the cluster's exit spec")[0], *_shipped().rules])
     fatal = f"{TRACEBACK}ValueError: bad\n"
     prefixed = "".join(f"3: {line}\n" for line in f"slow disk\n{STEPS}{fatal}".splitlines())
     for log, phrase in ((prefixed, "Prefixed"), (f"No space left\n{STEPS}{fatal}", "Early")):
-        match = _match(log, rules=rules)
+        match = _match(log, matcher=matcher)
         assert match
         assert match.rule.phrase == phrase

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.matching import Match, Matcher
 from pai_failure_analysis.rules import shipped_rules
 from pai_failure_analysis.xids import CATALOGUE, RESTART
 
@@ -35,7 +35,7 @@ IGNORED = (
 )
 """Xids that NVIDIA says are to be ignored, or that only tell of power."""
 
-RULES = shipped_rules()
+MATCHER = Matcher(shipped_rules())
 
 
 def line(xid: int) -> str:
@@ -44,7 +44,7 @@ def line(xid: int) -> str:
 
 def match(log: str, xids: tuple[int, ...] = ()) -> Match | None:
     gpu = {"nvidiaXid": list(xids)} if xids else {}
-    return first_match(RULES, Evidence(1, user_log=log.encode(), gpu=gpu))
+    return MATCHER.first_match(Evidence(1, user_log=log.encode(), gpu=gpu))
 
 
 @pytest.mark.parametrize("action", CATALOGUE)

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.inner_messages import MOST_SEARCHED, inner_messages
-from pai_failure_analysis.matching import Match, first_match
+from pai_failure_analysis.matching import Match, Matcher
 from pai_failure_analysis.rules import shipped_rules
 
-RULES = shipped_rules()
+MATCHER = Matcher(shipped_rules())
 
 
 def _found(log: str, exit_code: int = 1) -> Match | None:
-    return first_match(RULES, Evidence(exit_code, user_log=log.encode()))
+    return MATCHER.first_match(Evidence(exit_code, user_log=log.encode()))
 
 
 @pytest.mark.parametrize(

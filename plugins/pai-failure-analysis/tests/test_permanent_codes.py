@@ -8,7 +8,7 @@ import yaml
 
 from pai_failure_analysis import CLUSTER_SPEC, pai_prerequisite
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.matching import Matcher
 from pai_failure_analysis.permanent_codes import SHIPPED, SHIPPED_OTHERS
 from pai_failure_analysis.rules import shipped_rules
 from pai_failure_analysis.spec_file import read_spec_file
@@ -117,4 +117,5 @@ def test_the_entries_for_operators_of_openpai_match_nothing(tmp_path: Path) -> N
     spec.write_text(yaml.safe_dump({"spec": OPENPAI_LACKS}))
     file = read_spec_file(spec)
     assert (len(file.rules), list(file.faults)) == (len(OPENPAI_LACKS), [])
-    assert not [code for code in range(256) if first_match(file.rules, Evidence(code))]
+    matcher = Matcher(file.rules)
+    assert not [code for code in range(256) if matcher.first_match(Evidence(code))]

@@ -60,11 +60,11 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         return None
     # RE2 and YAML are not for every job that only has this plugin beside it.
     from pai_failure_analysis.gathering import gather_evidence  # noqa: PLC0415
-    from pai_failure_analysis.matching import LONGEST_MATCH, first_match  # noqa: PLC0415
+    from pai_failure_analysis.matching import LONGEST_MATCH, Matcher  # noqa: PLC0415
     from pai_failure_analysis.python_environment import MODULE_NOT_FOUND, advice  # noqa: PLC0415
 
     evidence = gather_evidence(task, failure)
-    match = first_match(_rules(use, failure), evidence)
+    match = Matcher(_rules(use, failure)).first_match(evidence)
     if match is None:
         return None
     rule = match.rule

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.explanation import by_match, unexplained
-from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.matching import Matcher
 from pai_failure_analysis.notes import notes
 from pai_failure_analysis.others_words import in_words_of_origin
 from pai_failure_analysis.rules import MOST_CODE, Rule, shipped_rules
@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, output: Output) -> int:
     """Return exit status 0 if all is explained, 1 if not or nothing failed, 2 without such a log or run."""
-    rules = _rules(args.spec, output)
+    matcher = Matcher(_rules(args.spec, output))
     is_run = args.on is not None or _is_run(args.what)
-    return _analyze_run(args, rules, output) if is_run else _analyze_logs(args, rules, output)
+    return _analyze_run(args, matcher, output) if is_run else _analyze_logs(args, matcher, output)
 
 
 def _is_run(what: Sequence[str]) -> bool:
@@ -74,11 +74,11 @@ def _is_run(what: Sequence[str]) -> bool:
     return what[0] != "-" and (os.path.isdir(what[0]) or not os.path.exists(what[0]))  # noqa: PTH110, PTH112
 
 
-def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:
+def _analyze_logs(args: argparse.Namespace, matcher: Matcher, output: Output) -> int:
     logs = _read_logs(args.what)
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
     evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
-    match = first_match(rules, evidence) if code else None
+    match = matcher.first_match(evidence) if code else None
     found = by_match(match, logs, logs) if match else None
     if found:
         found = replace(found, rule=in_words_of_origin(found.rule, logs.text))
@@ -100,7 +100,7 @@ def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Outpu
     return 0 if found or not code else NOT_FOUND
 
 
-def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:
+def _analyze_run(args: argparse.Namespace, matcher: Matcher, output: Output) -> int:
     from pai_failure_analysis.failed_tasks import explain  # noqa: PLC0415 - not for logs
 
     run, *tasks = args.what
@@ -110,7 +110,7 @@ def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output
         raise UserError(f"--exit-code and --signal are for logs; '{run}' is no log")
     document, explained = [], []
     for number, task in enumerate(_failed_tasks(run, tasks, args.on, output)):
-        found, logs = explain(task, rules)
+        found, logs = explain(task, matcher)
         explained.append(found is not None)
         if args.json:
             document.append({"task": task.name, "explanation": found and found.document(output)})

@@ -1,30 +1,30 @@
 """The failed tasks of a run, explained by the evidence that was kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.explanation import Explanation, by_match, by_record
-from pai_failure_analysis.matching import first_match
-from pai_failure_analysis.rules import OUTCOMES, PHASES, Rule
+from pai_failure_analysis.matching import Matcher
+from pai_failure_analysis.rules import OUTCOMES, PHASES
 from pai_failure_analysis.searched_logs import Logs, read_logs
 from pai_runtime.plugin import FailedTask, TaskLog
 
 
-def explain(task: FailedTask, rules: Sequence[Rule]) -> tuple[Explanation | None, Logs]:
+def explain(task: FailedTask, matcher: Matcher) -> tuple[Explanation | None, Logs]:
     """Explain a failed task: by the rules if they match its logs, otherwise as its exit record does.
 
     The exit record knew more: what the kernel, the disk and the GPUs said, and the job's rules. Also returns
     the log of the command.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
-    match = first_match(rules, _evidence(task.exit_record, user, platform))
+    match = matcher.first_match(_evidence(task.exit_record, user, platform))
     found = by_match(match, user, platform) if match else None
     recorded = by_record(task.exit_record)
     if not recorded:
         return found, user
-    is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}
+    is_foreign = recorded.rule.phrase not in {rule.phrase for rule in matcher.rules}
     if found is None or not found.places or is_foreign:
         return recorded, user
     same = found.rule.phrase == recorded.rule.phrase

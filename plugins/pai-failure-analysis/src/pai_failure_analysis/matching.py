@@ -1,6 +1,6 @@
 """The search for the first rule that matches the evidence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -81,109 +81,134 @@ class Match(NamedTuple):
         return self.platform.text if self.platform else ""
 
 
-def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
-    """Return the first rule with a matching pattern, and the first such pattern; None if there is none.
+class Matcher:
+    """Rules in their order, ready to be tried on any number of failures.
 
     Shipped rules are tried on what ended the program, as far as its log shows that. If no rule matches, or a
     shipped one that says no more than the kind of failure, they are also tried on the messages within the
     last ones. Others, which mean what they meant to the platform, are tried on the log as it is.
     """
-    user = searchable(evidence.user_log)
-    platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
-    shipped = [rule for rule in rules if _is_shipped(rule)]
-    ending, own_exception = _ending(user, evidence.exit_code) if shipped else (user, False)
-    match = _first(rules, evidence, user, platform, ending, own_exception=own_exception)
-    if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERIC):
-        return match
-    return _within(match, shipped, evidence, user) if shipped else match
 
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        tried = [_Try(number, *each) for number, each in enumerate(_patterns(rules))]
+        self._has_shipped = any(map(_is_shipped, rules))
+        self._shipped = _Tries([each for each in tried if _is_shipped(each.rule)])
+        self._others = _Tries([each for each in tried if not _is_shipped(each.rule)])
 
-def _within(generic: Match | None, rules: Sequence[Rule], evidence: Evidence, log: bytes) -> Match | None:
-    """Return a match in the messages within the line of a generic match or, without one, within the end of a
-    log; if none is more exact, the generic match.
-    """
-    if generic is None:
-        lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
-        start = len(log) - len(lines)
-    elif generic.user:
-        start = log.rfind(b"\n", 0, generic.user.start) + 1
-        lines = log[start : start + MOST_SEARCHED].partition(b"\n")[0]
-    else:
-        return generic
-    for text in inner_messages(lines):
-        inner = _first(rules, evidence, lines, b"", text)
-        if not inner or not inner.user:
-            continue
-        # What was found may be written in another way in the log, so its place is the line.
-        begin = lines.rfind(b"\n", 0, inner.user.start) + 1
-        line = lines[begin:].partition(b"\n")[0]
-        place = Found(start + begin, start + begin + len(line), inner.user.text.strip())
-        if inner.rule.phrase not in GENERIC:
-            return inner._replace(user=place)
-        generic = generic or inner._replace(user=place)
-    return generic
+    def first_match(self, evidence: Evidence) -> Match | None:
+        """Return the first rule with a matching pattern, and that pattern; None if there is none."""
+        user = searchable(evidence.user_log)
+        platform = user if evidence.platform_log is evidence.user_log else searchable(evidence.platform_log)
+        ending, own_exception = _ending(user, evidence.exit_code) if self._has_shipped else (user, False)
+        possible = [
+            *self._others.possible(_Logs(user, user, platform)),
+            *self._shipped.possible(_Logs(user, ending, platform), peers_last=own_exception),
+        ]
+        match = _first(possible, evidence)
+        if match and not (_is_shipped(match.rule) and match.rule.phrase in GENERIC):
+            return match
+        return self._within(match, evidence, user) if self._has_shipped else match
 
-
-def _first(
-    rules: Sequence[Rule],
-    evidence: Evidence,
-    user: bytes,
-    platform: bytes,
-    ending: bytes,
-    *,
-    own_exception: bool = False,
-) -> Match | None:
-    """Return the first match in the two logs; None if there is none.
-
-    Shipped rules are tried on `ending`, which is the user's log or lines at its end. If an exception of the
-    program itself ended it, those about other tasks are tried last.
-    """
-    searches: dict[bool, _Search] = {
-        which: _Search([rule for rule in rules if _is_shipped(rule) is which], text, platform)
-        for which, text in ((False, user), (True, ending))
-    }
-    for rule in sorted(
-        rules, key=lambda rule: own_exception and _is_shipped(rule) and rule.code == OTHER_TASKS
-    ):
-        search = searches[_is_shipped(rule)]
-        for pattern in rule.patterns:
-            if (
-                search.finds(pattern)
-                and _holds(pattern, evidence)
-                and (at := _from(rule, pattern, evidence, search)) is not None
-            ):
-                in_user = _find(pattern.user_log, search.user, at)
-                if in_user and search.user is not user:
-                    in_user = _in_original(in_user, search.user, user)
-                known = with_meaning(rule, evidence.user_log, evidence.gpu.get("nvidiaXid", ()))
-                return Match(known, pattern, in_user, _find(pattern.platform_log, platform))
-    return None
-
-
-class _Search:
-    """The expressions of rules that match somewhere in two logs."""
-
-    def __init__(self, rules: Sequence[Rule], user: bytes, platform: bytes) -> None:
-        patterns = [pattern for rule in rules for pattern in rule.patterns]
-        for_user = [each.user_log for each in patterns if each.user_log is not None]
-        for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
-        literals = {each.user_log: each.literals for each in patterns if each.user_log is not None}
-        self.user = user
-        if platform is user:
-            self._in_user = self._in_platform = regex.found(for_user + for_platform, user, literals)
+    def _within(self, generic: Match | None, evidence: Evidence, log: bytes) -> Match | None:
+        """Return a match in the messages within the line of a generic match or, without one, within the end
+        of a log; if none is more exact, the generic match.
+        """
+        if generic is None:
+            lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
+            start = len(log) - len(lines)
+        elif generic.user:
+            start = log.rfind(b"\n", 0, generic.user.start) + 1
+            lines = log[start : start + MOST_SEARCHED].partition(b"\n")[0]
         else:
-            self._in_user = regex.found(for_user, user, literals)
-            self._in_platform = regex.found(for_platform, platform)
+            return generic
+        for text in inner_messages(lines):
+            inner = _first(self._shipped.possible(_Logs(lines, text, b"")), evidence)
+            if not inner or not inner.user:
+                continue
+            # What was found may be written in another way in the log, so its place is the line.
+            begin = lines.rfind(b"\n", 0, inner.user.start) + 1
+            line = lines[begin:].partition(b"\n")[0]
+            place = Found(start + begin, start + begin + len(line), inner.user.text.strip())
+            if inner.rule.phrase not in GENERIC:
+                return inner._replace(user=place)
+            generic = generic or inner._replace(user=place)
+        return generic
 
-    def finds(self, pattern: Pattern) -> bool:
-        return (pattern.user_log is None or pattern.user_log in self._in_user) and (
-            pattern.platform_log is None or pattern.platform_log in self._in_platform
-        )
+
+class _Logs:
+    """The logs of one failure: the user's, the lines of it that are searched, and the platform's."""
+
+    def __init__(self, user: bytes, searched: bytes, platform: bytes) -> None:
+        self.user, self.searched, self.platform = user, searched, platform
 
     @cached_property
     def last_words(self) -> int:
-        """The index of the program's last words in the user's log."""
-        return last_words(self.user)
+        """The index of the program's last words in the searched lines."""
+        return last_words(self.searched)
+
+
+class _Try(NamedTuple):
+    """A pattern of a rule, with its number in the order of all patterns."""
+
+    number: int
+    rule: Rule
+    pattern: Pattern
+
+
+class _Possible(NamedTuple):
+    """A pattern whose expressions are found in the logs; the least `order` is tried first."""
+
+    order: tuple[bool, int]
+    rule: Rule
+    pattern: Pattern
+    logs: _Logs
+
+
+class _Tries:
+    """Patterns of rules that are tried on the same lines, by their expressions."""
+
+    def __init__(self, tries: Sequence[_Try]) -> None:
+        self._by_user_log: dict[str | None, list[_Try]] = {}
+        for each in tries:
+            self._by_user_log.setdefault(each.pattern.user_log, []).append(each)
+        patterns = [each.pattern for each in tries]
+        for_user = [each for each in self._by_user_log if each is not None]
+        for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
+        literals = {each.user_log: each.literals for each in patterns if each.user_log is not None}
+        self._for_user = regex.Expressions(for_user, literals)
+        self._for_platform = regex.Expressions(for_platform)
+        self._for_both = regex.Expressions([*for_user, *for_platform], literals)
+
+    def possible(self, logs: _Logs, *, peers_last: bool = False) -> Iterator[_Possible]:
+        """Yield the patterns whose expressions match; with `peers_last`, those about other tasks are last."""
+        if logs.platform is logs.searched:
+            in_user = in_platform = self._for_both.found(logs.searched)
+        else:
+            in_user = self._for_user.found(logs.searched)
+            in_platform = self._for_platform.found(logs.platform)
+        for expression in (None, *in_user):
+            for number, rule, pattern in self._by_user_log.get(expression, ()):
+                if pattern.platform_log is None or pattern.platform_log in in_platform:
+                    order = peers_last and rule.code == OTHER_TASKS, number
+                    yield _Possible(order, rule, pattern, logs)
+
+
+def _first(possible: Iterable[_Possible], evidence: Evidence) -> Match | None:
+    """Return the first match among patterns whose expressions match; None if there is none."""
+    for _, rule, pattern, logs in sorted(possible, key=lambda each: each.order):
+        if not _holds(pattern, evidence) or (at := _from(rule, pattern, evidence, logs)) is None:
+            continue
+        in_user = _find(pattern.user_log, logs.searched, at)
+        if in_user and logs.searched is not logs.user:
+            in_user = _in_original(in_user, logs.searched, logs.user)
+        known = with_meaning(rule, evidence.user_log, evidence.gpu.get("nvidiaXid", ()))
+        return Match(known, pattern, in_user, _find(pattern.platform_log, logs.platform))
+    return None
+
+
+def _patterns(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Pattern]]:
+    return ((rule, pattern) for rule in rules for pattern in rule.patterns)
 
 
 def _is_shipped(rule: Rule) -> bool:
@@ -218,14 +243,14 @@ def _line_at(log: bytes, below: int) -> int:
     return len(above[0]) + 1 if len(above) == below + 2 else 0
 
 
-def _from(rule: Rule, pattern: Pattern, evidence: Evidence, search: _Search) -> int | None:
+def _from(rule: Rule, pattern: Pattern, evidence: Evidence, logs: _Logs) -> int | None:
     """Return the index in the user's log where to search for the match; None if it is not the cause."""
     if pattern.user_log is None:
         return 0
-    user, look = search.user, first_error if _is_shipped(rule) else regex.first
+    user, look = logs.searched, first_error if _is_shipped(rule) else regex.first
     first = look(pattern.user_log, user)
     if first is not None and rule.at_end:
-        at = search.last_words
+        at = logs.last_words
         in_last_words = look(pattern.user_log, user[at:])
         last = None if in_last_words is None else at + in_last_words
         if lived_with(evidence.exit_code, user, first, last):

@@ -43,10 +43,12 @@ _SAID = (
     ),
 )
 
+_ALL = regex.Expressions([_NOT_FINITE, _OVERFLOW, *(expression for _, _, expression in _SAID)])
+
 
 def notes(log: bytes) -> Iterator[Note]:
     """Yield what a log shows beside any failure."""
-    shown = regex.found((_NOT_FINITE, _OVERFLOW, *(expression for _, _, expression in _SAID)), log)
+    shown = _ALL.found(log)
     if _NOT_FINITE in shown and (note := _without_loss(log)):
         yield note
     if _OVERFLOW in shown and (note := _without_progress(log)):

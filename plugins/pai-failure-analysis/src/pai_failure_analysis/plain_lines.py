@@ -50,6 +50,8 @@ debugger, and a progress bar; each by what shows that a log may have it, which a
 in one pass.
 """
 
+_MAY_HAVE = regex.Expressions(_OF_LAUNCHERS)
+
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
@@ -99,7 +101,7 @@ def plain(log: bytes) -> bytes:
 
 
 def _without_prefix(text: bytes) -> bytes:
-    may_have = regex.found(tuple(_OF_LAUNCHERS), text)
+    may_have = _MAY_HAVE.found(text)
     for shown, expression in _OF_LAUNCHERS.items():
         if shown in may_have:
             text = expression.sub(b"\n", text)

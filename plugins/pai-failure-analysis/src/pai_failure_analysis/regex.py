@@ -1,6 +1,6 @@
 """RE2: regular expressions in linear time, whatever the pattern and the text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -10,8 +10,10 @@ import re2  # type: ignore[import-untyped]
 _MEMORY = 256 * 1024 * 1024
 """Maximum memory in bytes for all patterns of one pass; RE2 takes what it needs."""
 
-_AT_ONCE = 32
-"""Patterns per automaton: more need fewer passes, but a hostile text then leads to far more states."""
+_AT_ONCE, _OF_MANY, _MANY = 32, 12, 128
+"""Patterns per automaton, and how many if there are more than the last number of patterns: a larger one needs
+fewer passes, but a hostile text, with words from many patterns, leads it to far more states.
+"""
 
 _SHORT = 64 * 1024
 """In a text of fewer bytes, patterns are searched for one by one: faster than making an automaton."""
@@ -31,40 +33,57 @@ def fault(pattern: str) -> str | None:
     return None
 
 
-def found(
-    patterns: Sequence[str], text: bytes, literals: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> frozenset[str]:
-    """Return the patterns, which must be valid, that match anywhere in a text.
+class Expressions:
+    """Valid patterns that are searched for together, ready for any number of texts.
 
     Each match of a pattern has one of its `literals`, if it is given any: a pattern with none in the text
     is not searched for. With the small groups, this keeps a log of words from many patterns to seconds. One
     automaton for all patterns would go on making new states, which takes minutes.
     """
-    known = [each for pattern in patterns for each in literals.get(pattern, ())]
-    there = {*_found(known, text, is_literal=True)}
-    unique = dict.fromkeys(patterns)
-    possible = [each for each in unique if not (own := literals.get(each)) or not there.isdisjoint(own)]
-    if len(text) < _SHORT:
-        return frozenset(each for each in possible if span(each, text))
-    groups = (possible[at : at + _AT_ONCE] for at in range(0, len(possible), _AT_ONCE))
-    return frozenset(each for group in groups for each in _found(group, text))
+
+    def __init__(
+        self, patterns: Iterable[str], literals: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
+        self._patterns = tuple(dict.fromkeys(patterns))
+        self._by_literal: dict[str, list[int]] = {}
+        self._always = []
+        for number, pattern in enumerate(self._patterns):
+            own = literals.get(pattern, ())
+            for literal in own:
+                self._by_literal.setdefault(literal, []).append(number)
+            if not own:
+                self._always.append(number)
+        self._literals = tuple(self._by_literal)
+
+    def found(self, text: bytes) -> frozenset[str]:
+        """Return the patterns that match anywhere in a text."""
+        there = _found(self._literals, text, is_literal=True)
+        numbers = {*self._always, *(number for each in there for number in self._by_literal[each])}
+        possible = [self._patterns[number] for number in sorted(numbers)]
+        if len(text) < _SHORT:
+            return frozenset(each for each in possible if span(each, text))
+        size = _AT_ONCE if len(possible) <= _MANY else _OF_MANY
+        groups = (tuple(possible[at : at + size]) for at in range(0, len(possible), size))
+        return frozenset(each for group in groups for each in _found(group, text))
 
 
-def _found(patterns: Sequence[str], text: bytes, *, is_literal: bool = False) -> Iterator[str]:
-    """Yield the patterns that match anywhere in a text, in one pass over it if memory allows that."""
-    unique = tuple(dict.fromkeys(patterns))
-    if not unique:
+def _found(patterns: tuple[str, ...], text: bytes, *, is_literal: bool = False) -> Iterator[str]:
+    """Yield the patterns that match anywhere in a text, in one pass over it if memory allows that.
+
+    They must be different from one another.
+    """
+    if not patterns:
         return
     try:
-        matched = _automaton(unique, _MEMORY, is_literal).Match(text)
+        matched = _automaton(patterns, _MEMORY, is_literal).Match(text)
     except re2.error:
         matched = None
     if matched is not None:
-        yield from (unique[number] for number in matched if number < len(unique))
+        yield from (patterns[number] for number in matched if number < len(patterns))
     elif is_literal:
-        yield from (each for each in unique if _encoded(each) in text)
+        yield from (each for each in patterns if _encoded(each) in text)
     else:
-        yield from (each for each in unique if span(each, text))
+        yield from (each for each in patterns if span(each, text))
 
 
 @lru_cache(maxsize=4)
@@ -99,7 +118,7 @@ def starts(pattern: str, text: bytes) -> Iterator[int]:
     return (match.start() for match in _compiled(pattern).finditer(text))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> Any:
     return re2.compile(_encoded(pattern), _options())
 
