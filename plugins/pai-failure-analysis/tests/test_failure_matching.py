@@ -132,7 +132,7 @@ def test_patterns_that_are_too_much_for_one_pass_are_searched_one_by_one(
     assert regex.Expressions(patterns).found(text) == {patterns[7], patterns[299]}
     assert not one_by_one
     with monkeypatch.context() as too_large:
-        too_large.setattr(regex, "_MEMORY", 10_000)
+        too_large.setattr(regex, "_MEMORY", 3000)
         assert regex.Expressions(patterns).found(text) == {patterns[7], patterns[299]}
     assert len(one_by_one) == 300
     # What the binding gives where the memory ends during the pass.

@@ -4,6 +4,7 @@ The failures are those of ``tests/failures``, with the rule that explains each: 
 their lines, or before them, must change nothing.
 """
 
+import json
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -42,6 +43,10 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "kubectl logs --timestamps": lambda line, n: f"2026-03-01T10:00:{n % 60:02}.123456789Z {line}",
     "kubectl logs --prefix": lambda line, _: f"[pod/worker-0/trainer] {line}",
     "CRI": lambda line, n: f"2026-03-01T10:00:{n % 60:02}.123456789+00:00 stderr F {line}",
+    "Docker's log file": lambda line, _: json.dumps(
+        {"log": f"{line}\n", "stream": "stderr", "time": "2026-03-01T10:00:00.123456789Z"},
+        separators=(",", ":"),
+    ),
     "docker compose": lambda line, _: f"worker-0  | {line}",
     "docker compose, coloured": lambda line, _: f"\x1b[36mworker-0  |\x1b[0m {line}",
     "stern": lambda line, _: f"worker-0-abcde trainer {line}",

@@ -5,6 +5,7 @@ a name and a level. The number of lines stays, so that a line of the result is t
 the log. A logger's prefix stays if its level is below error: such a line mentions an error and is none.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from pai_failure_analysis import regex
 _COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _REDRAWN = re.compile(rb"(?<![^\r\n])(?=[^\r\n]*\r(?!\n))[^\r\n]*?%\|[^\r\n]*\r")
 """A progress bar that the program has drawn again in the same line."""
+
+_OF_DOCKER = b'\n{"log":"'
+"""How lines of Docker's log files begin: JSON with the text, its stream and a time."""
 
 _SAMPLE = 64 * 1024
 """Bytes at each end of a log that show how its lines begin."""
@@ -86,6 +90,8 @@ The group is a name, if there is one.
 
 def plain(log: bytes) -> bytes:
     """Return a log with the same number of lines, each as its program wrote it."""
+    if any(_OF_DOCKER in sample for sample in _samples(b"\n" + log)):
+        log = b"\n".join(map(_without_json, log.split(b"\n")))
     if b"\x1b" in log:
         log = _COLOURS.sub(b"", log)
     if b"\r" in log:
@@ -98,6 +104,17 @@ def plain(log: bytes) -> bytes:
         before = len(text)
         text = _without_prefix(text)
     return text[1:]
+
+
+def _without_json(line: bytes) -> bytes:
+    """Return the text of a line of one of Docker's log files; other lines as they are."""
+    try:
+        text = json.loads(line)["log"] if line.startswith(_OF_DOCKER[1:]) else None
+    except (ValueError, KeyError, RecursionError):
+        return line
+    if not isinstance(text, str):
+        return line
+    return text.rstrip("\r\n").replace("\n", " ").encode("utf-8", "replace")
 
 
 def _without_prefix(text: bytes) -> bytes:
