@@ -27,13 +27,16 @@ def podman_environment(folder: Path, volumes: Sequence[str] = ()) -> dict[str, s
     """
     storage, containers = folder / "storage.conf", folder / f"containers-{len(volumes)}.conf"
     if not containers.exists():
-        roots = f'runroot = "{folder}/run"\ngraphroot = "{folder}/graph"\n'
-        storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}')
+        if not storage.exists():  # else another test may be reading it
+            roots = f'runroot = "{folder}/run"\ngraphroot = "{folder}/graph"\n'
+            storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}')
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], _MOST_PROCESSES)
         limits = f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]'
-        # runc also runs where cgroups of both versions are mounted.
+        # runc also runs where cgroups of both versions are mounted. By itself, Podman has one set of locks
+        # for each user, which each storage numbers on its own: two storages that are in use would deadlock.
         engine = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
+        engine += f'lock_type = "file"\ntmp_dir = "{folder}/tmp"\n'
         containers.write_text(f"[containers]\n{limits}\nvolumes = {json.dumps(volumes)}\n{engine}")
     return {"CONTAINERS_CONF": str(containers), "CONTAINERS_STORAGE_CONF": str(storage)}
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -309,10 +309,21 @@ def test_the_tutorial_does_in_containers_what_it_says(
     assert cli(*logs).stdout == "the fit diverges\n"
     done = cli(*well, "--set", "steps=1000000000", "--detach")
     assert done.returncode == 0, done.stderr
-    until(lambda: cli("open", "latest", "tensorboard", "--print").returncode == 0)
+    while_it_runs(lambda: cli("open", "latest", "tensorboard", "--print").returncode == 0)
     address = cli("open", "latest", "tensorboard", "--print").stdout.strip()
-    with urlopen(address) as page:  # noqa: S310 - a URL of this machine, as the test shows
+    with urlopen(address, timeout=60) as page:  # noqa: S310 - a URL of this machine, as the test shows
         assert b"TensorBoard" in page.read()
-    until(lambda: cli("exec", "latest", "worker/1", "--", "sh", "-c", ":").returncode == 0)
+    while_it_runs(lambda: cli("exec", "latest", "worker/1", "--", "sh", "-c", ":").returncode == 0)
     assert cli("stop").returncode == 0
-    until(lambda: json.loads(cli("ps", "latest", "--json").stdout)["state"] == "cancelled")
+    until(lambda: state_of_latest() != "running")
+    assert state_of_latest() == "cancelled"
+
+
+def while_it_runs(look: Callable[[], bool]) -> None:
+    """Wait until `look` finds something; the latest run must not end before."""
+    until(lambda: look() or state_of_latest() != "running")
+    assert state_of_latest() == "running", cli("ps", "latest").stdout + cli("logs", "latest").stdout
+
+
+def state_of_latest() -> str:
+    return str(json.loads(cli("ps", "latest", "--json").stdout)["state"])
