@@ -49,6 +49,8 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     ),
     "docker compose": lambda line, _: f"worker-0  | {line}",
     "docker compose, coloured": lambda line, _: f"\x1b[36mworker-0  |\x1b[0m {line}",
+    "Google Cloud Build": lambda line, _: f'Step #4 - "train": {line}',
+    "quoted": lambda line, _: f"> {line}",
     "stern": lambda line, _: f"worker-0-abcde trainer {line}",
     "pdsh": lambda line, _: f"worker-1: {line}",
     "journalctl": lambda line, n: f"Mar 01 10:00:{n % 60:02} node7 train[1234]: {line}",

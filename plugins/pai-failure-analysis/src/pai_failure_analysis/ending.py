@@ -96,7 +96,8 @@ _LAST_LINE = 2048
 """Bytes at the end of a log that have its last line."""
 
 _RAISING = re.compile(
-    rb"(?<=\n)[ \t]+raise (?:\w{1,80}\.){0,9}([A-Z]\w{0,80}(?:Error|Exception))\b[^\n]{0,999}(\s*)\Z"
+    rb"(?<=\n)[ \t]+raise (?:\w{1,80}\.){0,9}([A-Z]\w{0,80}(?:Error|Exception))\b"
+    rb"(?:\([rf]?(?:\"([^\"\n]*)\"|'([^'\n]*)'))?[^\n]{0,999}(\s*)\Z"
 )
 """The end of a log that was cut off before the exception that it raises."""
 
@@ -118,7 +119,8 @@ def flush(log: bytes) -> bytes:
         lines = log[begin:].split(b"\n")
         log = log[:begin] + b"\n".join(map(_exception_of_joined_lines, lines))
     if raising := _RAISING.search(log, max(0, len(log) - _LAST_LINE)):
-        log = log[: raising.start()] + raising[1] + b": " + raising[2]
+        said = raising[2] or raising[3] or b""
+        log = log[: raising.start()] + raising[1] + b": " + said + raising[4]
     at = log.rstrip().rfind(b"\n")
     found = _INDENTED.match(log, at) if at >= 0 and TRACEBACK in log[-MOST_BYTES:] else None
     return log[: at + 1] + log[found.end() :] if found else log

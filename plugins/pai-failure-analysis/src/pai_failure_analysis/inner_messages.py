@@ -1,4 +1,5 @@
-"""Errors within messages: ``training failed: ValueError('x')``, ``sync: cannot open y: No such file``.
+"""Errors within messages: ``training failed: ValueError('x')``, ``sync: cannot open y: No such file``,
+``level=error err="…"``.
 
 Languages and tools put what they were doing before the message of what went wrong, and a colon or an arrow
 between them. An expression for the beginning of a line finds only the outermost.
@@ -6,6 +7,7 @@ between them. An expression for the beginning of a line finds only the outermost
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from pai_failure_analysis.last_words import LINE_OF_ERROR, is_of_tool
 from pai_failure_analysis.mentions import is_mention
@@ -21,6 +23,7 @@ _GOES_ON = re.compile(
     rb"""
     (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
     | .*\b(?:raise|except)\ .*  # source code
+    | (?i:.*\b(?:level|severity|lvl)["']?\s?[=:]\s?["']?(?:info|debug|trace|notice)\b)  # of a structured log
     | (?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
     """,
     re.VERBOSE,
@@ -32,6 +35,21 @@ _AS_CODE = re.compile(
     rb"\((?:(\d{1,4}), ?)?(?:'([^'\n]*)'|\"([^\"\n]*)\")[^)\n]{0,80}\)?"
 )
 """An exception as Python's ``repr`` shows it."""
+
+_ERRNO = re.compile(rb"[^\n]{0,400}?(?<!Error: )\[Errno (?=\d{1,3}\] )")
+"""What stands before an error of the system that is told without the name of its exception."""
+
+_FIELDS = tuple(
+    re.compile(
+        rb"(?:^|[\s{,(\[])[\"']?(?:" + names + rb")[\"']?\s?[=:]\s?"
+        rb"(?:\"([^\"\\\n]*(?:\\.[^\"\\\n]*){0,999})\"|'([^'\n]*)')"
+    )
+    for names in (
+        rb"err|error|exc|exception|cause|stderr|errorMessage|error_message",
+        rb"msg|message|reason|detail|details",
+    )
+)
+"""Texts of errors in structured logs (JSON, logfmt) and in answers of servers: the errors, then the messages."""
 
 _OUTER = re.compile(
     rb"([^\n]{1,160}?)"
@@ -51,25 +69,42 @@ _ABOUT = re.compile(rb"(?i:\b(?:expect|handled|hint|note\b|usage|pass(?:ed)?\b|t
 def inner_messages(log: bytes) -> Iterator[bytes]:
     """Yield the messages within the lines about errors at the end of a log, then those within these.
 
-    Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place. Each text has as many lines as
-    the log; lines that cannot tell a cause are empty. There are at most `_DEPTH` + 1 texts.
+    Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place, and the fields of structured
+    logs last. Each text has as many lines as the log; lines that cannot tell a cause are empty. There are at
+    most three times `_DEPTH` + 1 texts.
     """
     lines = plain(log).split(b"\n")
     others = (number for number, line in enumerate(lines, 1) if line and not LINE_OF_ERROR.match(line))
     begin = max(others, default=0)
     said = [b""] * begin + [line if _may_tell(line) else b"" for line in lines[begin:]]
-    lines = [_AS_CODE.sub(_raised, line) for line in said]
-    if lines != said:
-        yield b"\n".join(lines)
-    for _ in range(_DEPTH):
-        lines = [_inner(line) for line in lines]
-        if not any(lines):
-            return
-        yield b"\n".join(lines)
+    for form in (_written_out, *(partial(_field, each) for each in _FIELDS)):
+        lines = [form(line) for line in said]
+        if lines != said and any(lines):
+            yield b"\n".join(lines)
+        for _ in range(_DEPTH):
+            lines = [_inner(line) for line in lines]
+            if not any(lines):
+                break
+            yield b"\n".join(lines)
 
 
 def _may_tell(line: bytes) -> bool:
     return _FAILURE.match(line) is not None and not is_mention(line) and not _GOES_ON.match(line)
+
+
+def _written_out(line: bytes) -> bytes:
+    """Return a line with exceptions as the last line of a traceback has them."""
+    line = _AS_CODE.sub(_raised, line)
+    return b"OSError: [Errno " + line[found.end() :] if (found := _ERRNO.match(line)) else line
+
+
+def _field(names: re.Pattern[bytes], line: bytes) -> bytes:
+    """Return the last line of the last text in a line that stands in a field with one of the names."""
+    *_, found = None, *names.finditer(line)
+    if found is None:
+        return b""
+    text = found[1].replace(b'\\"', b'"') if found[2] is None else found[2]
+    return _written_out(text.replace(b"\\n", b"\n").strip().rpartition(b"\n")[2])
 
 
 def _inner(line: bytes) -> bytes:

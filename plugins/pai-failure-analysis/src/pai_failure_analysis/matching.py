@@ -230,8 +230,8 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
 def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
     """Return what was found in the plain lines at the end of a log, with its place in the log."""
-    matched = lines[found.start : found.end].split(b"\n")
-    start = _line_at(log, lines.count(b"\n", found.start))
+    matched = lines[found.start : found.end].lstrip(b"\n").split(b"\n")
+    start = _line_at(log, lines.count(b"\n", found.end) + len(matched) - 1)
     start = max(start, log.find(matched[0], start))
     end = max(start, _line_at(log, lines.count(b"\n", found.end)))
     return Found(start, max(end, log.find(matched[-1], end)) + len(matched[-1]), found.text)

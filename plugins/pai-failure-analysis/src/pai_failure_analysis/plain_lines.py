@@ -44,13 +44,14 @@ _OF_LAUNCHERS = {
         (r"\[pod/", rb"\[pod/[^\s\]]{1,300}\] "),
         (r"\+ Exception Group Traceback", rb" +[|+] "),
         (r"\n#", rb"#\d+ \d+\.\d+ ?"),
+        (r"\nStep #", rb"Step #\d+(?: - \"[^\"\n]{1,80}\")?: "),
         (r"\nE   ", rb"E {3}"),
         (r"\nException has occurred: ", rb"Exception has occurred: "),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
-"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, pytest, a
-debugger, and a progress bar; each by what shows that a log may have it, which all together are searched for
+"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud Build, pytest,
+a debugger, and a progress bar; each by what shows that a log may have it, which all together are searched for
 in one pass.
 """
 
@@ -80,10 +81,11 @@ _OF_EACH_LINE = (
     (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
     (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
+    (0.9, re.compile(rb"\n()> ?")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
 """Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
-what platforms end with two bars, and the seconds or numbers that builders, the kernel and trackers count.
+what platforms end with two bars, what is quoted, and the seconds or numbers that builders, the kernel and trackers count.
 The group is a name, if there is one.
 """
 
