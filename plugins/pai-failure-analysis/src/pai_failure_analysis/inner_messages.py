@@ -45,7 +45,7 @@ _FIELDS = tuple(
         rb"(?:\"([^\"\\\n]*(?:\\.[^\"\\\n]*){0,999})\"|'([^'\n]*)')"
     )
     for names in (
-        rb"err|error|exc|exception|cause|stderr|errorMessage|error_message",
+        rb"err|error|exc|exception|exc_info|traceback|cause|stderr|errorMessage|error_message",
         rb"msg|message|reason|detail|details",
     )
 )
