@@ -389,3 +389,33 @@ def test_rules_of_others_are_tried_on_the_log_as_it_is() -> None:
         match = _match(log, matcher=matcher)
         assert match
         assert match.rule.phrase == phrase
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "user@box:~/job$ ",
+        "(base) [user@box job]$ ",
+        "PS C:\\job>",
+        "real\t0m1.204s\nuser\t0m0.300s\nsys\t0m0.020s",
+        "Sun Mar  1 10:00:00 UTC 2026",
+        "[Sun Mar  1 10:00:00 2026]",
+        "Job finished at 10:00:00",
+        "logout",
+        "Dockerfile:12",
+        "##[endgroup]",
+        "npm ERR! code 1",
+        "5 actionable tasks: 5 executed",
+        "[INFO] Finished at: 2026-03-01T10:00:00Z",
+        "Resource usage summary:\n\n    CPU time :   0.10 sec.",
+    ],
+)
+def test_what_is_printed_around_a_program_is_not_what_it_went_on_with(line: str) -> None:
+    failed = "cp: cannot stat '/data/in.bam': No such file or directory"
+    assert _phrase(f"{STEPS}{failed}\n{line}\n") == "PathMissing"
+    assert _phrase(f"{failed}\n{line}\n{STEPS}") is None
+
+
+def test_the_name_of_a_tool_before_each_line_is_no_prefix() -> None:
+    log = b"mount.nfs: timeout set\nmount.nfs: trying 10.0.0.1\nmount.nfs: mount(2): no\nmount.nfs: denied\n"
+    assert plain(log) == log

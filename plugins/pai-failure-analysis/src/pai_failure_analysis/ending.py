@@ -23,6 +23,7 @@ _PASSED_ON = re.compile(
         [nhrx]ccl | oneccl | c10d | rendezvous | collective | barrier | \bpeer | tcpstore | gloo
         | horovod | \bmpi
         | \bdist(?:backend|network|store)error
+        | nixl | \buc[xp]_ | libfabric | nvshmem | unreachable
         | cuda | cudnn | cublas | xla | jaxruntime | unavailable | internal
         | hip\ error | miopen | npu\ function\ error | synstatus | habana | ur_result
         | possibly,\ this\ master\ has\ restarted | failed\ to\ recv | stop_waiting | client\ socket

@@ -49,7 +49,7 @@ _FIELDS = tuple(
         rb"msg|message|reason|detail|details",
     )
 )
-"""Texts of errors in structured logs (JSON, logfmt) and in answers of servers: the errors, then the messages."""
+"""Fields of structured logs (JSON, logfmt) and of answers of servers: of errors, then of messages."""
 
 _OUTER = re.compile(
     rb"([^\n]{1,160}?)"

@@ -15,7 +15,7 @@ _LEAST, _MOST = 3, 16
 """Characters of a literal: fewer are in any log, and more make it no rarer."""
 
 _PARSER = "re._parser" if sys.version_info >= (3, 11) else "sre_parse"
-_READ_DIFFERENTLY = re.compile(r"\(\?[A-Za-z-]*i[A-Za-z-]*\)|\[:|\\\\z")
+_READ_DIFFERENTLY = re.compile(r"\(\?[A-Za-z-]*i[A-Za-z-]*\)|\[:\^?[a-z]+:\]|\\\\z")
 """Syntax that Python reads differently: flags that ignore case, POSIX classes, and a backslash before a z."""
 
 

@@ -19,6 +19,9 @@ _REDRAWN = re.compile(rb"(?<![^\r\n])(?=[^\r\n]*\r(?!\n))[^\r\n]*?%\|[^\r\n]*\r"
 _OF_DOCKER = b'\n{"log":"'
 """How lines of Docker's log files begin: JSON with the text, its stream and a time."""
 
+_OF_NEXTFLOW = re.compile(rb"\nCommand error:(?:\n(?:  [^\n]*)?){1,5000}")
+"""The end of a task's standard error, as Nextflow shows it."""
+
 _SAMPLE = 64 * 1024
 """Bytes at each end of a log that show how its lines begin."""
 
@@ -50,9 +53,9 @@ _OF_LAUNCHERS = {
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
-"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud Build, pytest,
-a debugger, and a progress bar; each by what shows that a log may have it, which all together are searched for
-in one pass.
+"""Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud
+Build, pytest, a debugger, and a progress bar; each by what shows that a log may have it, which all together
+are searched for in one pass.
 """
 
 _MAY_HAVE = regex.Expressions(_OF_LAUNCHERS)
@@ -78,15 +81,15 @@ Airflow.
 _OF_EACH_LINE = (
     (0.9, re.compile(rb"\n()\d{1,5}: ?(?=\D)")),
     (0.9, re.compile(rb"\n([\w.-]{1,80} {1,20}\| ?)")),
-    (1.0, re.compile(rb"\n((?=[^:\n]*[\d.-])[\w.-]{3,253}: ?)")),
+    (1.0, re.compile(rb"\n((?=[^:\n]*\d)[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
     (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
     (0.9, re.compile(rb"\n()> ?")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
 """Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
-what platforms end with two bars, what is quoted, and the seconds or numbers that builders, the kernel and trackers count.
-The group is a name, if there is one.
+what platforms end with two bars, what is quoted, and the seconds or numbers that builders, the kernel and
+trackers count. The group is a name, if there is one.
 """
 
 
@@ -105,7 +108,11 @@ def plain(log: bytes) -> bytes:
             break
         before = len(text)
         text = _without_prefix(text)
-    return text[1:]
+    return _OF_NEXTFLOW.sub(_dedented, text)[1:]
+
+
+def _dedented(block: re.Match[bytes]) -> bytes:
+    return block[0].replace(b"\n  ", b"\n")
 
 
 def _without_json(line: bytes) -> bytes:
