@@ -70,7 +70,11 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "docker build": lambda line, n: f"{n}.{n % 100:02} {line}",
     "numbers": lambda line, n: f"[{n}] {line}",
     "dmesg": lambda line, n: f"[{n:5}.123456] {line}",
+    "Airflow, of a command": lambda line, n: (
+        f"[2026-03-01T10:00:{n % 60:02}.123+0000] {{subprocess.py:93}} INFO - {line}"
+    ),
     "pytest": lambda line, _: f"E   {line}",
+    "the name of the stream": lambda line, _: f"stderr: {line}",
     "TPU pod": lambda line, n: f"2026-03-01 10:00:{n % 60:02} 10.164.0.60 [2] {line}",
     "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
     "a terminal": lambda line, _: f"{line}\r",
@@ -419,3 +423,10 @@ def test_what_is_printed_around_a_program_is_not_what_it_went_on_with(line: str)
 def test_the_name_of_a_tool_before_each_line_is_no_prefix() -> None:
     log = b"mount.nfs: timeout set\nmount.nfs: trying 10.0.0.1\nmount.nfs: mount(2): no\nmount.nfs: denied\n"
     assert plain(log) == log
+
+
+def test_pytest_indents_an_exception_as_the_line_that_raised_it() -> None:
+    assert (
+        _phrase(">       return settings[name]\nE       KeyError: 'lr'\n\ntrain.py:3: KeyError\n")
+        == "PythonKeyError"
+    )

@@ -38,12 +38,12 @@ _NOT_ITS_OWN = re.compile(
     | Resource\ usage\ summary: | The\ output\ \(if\ any\)  # of LSF
     | \[?\w{3}\ \w{3}\ [\ \d]\d\ [\d:]{8}\ (?:[AP]M\ )?(?:\w{1,5}\ )?\d{4}\]?$  # as date prints it
     | (?:real|user|sys)\s+[\dm.]+s?$ | logout$ | [Jj]ob\ (?:finished|ended|completed)\ (?:at|on)\b
-    | (?:\(\S+\)\ )?\[?[\w.-]+@[\w.-]+[^\n]{0,120}[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$  # a prompt
+    | (?:\(\S{1,80}\)\ )?\[?[\w.-]{1,80}@[\w.-]{1,80}[^\n]{0,80}[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$
     | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end
     """,
     re.VERBOSE,
 )
-"""A line that a program which continues hardly writes, beside lines of errors."""
+"""A line that a program which continues hardly writes, beside lines of errors: of tools, or a prompt."""
 
 _TOOL = re.compile(
     rb"(?:(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"

@@ -48,7 +48,7 @@ _OF_LAUNCHERS = {
         (r"\+ Exception Group Traceback", rb" +[|+] "),
         (r"\n#", rb"#\d+ \d+\.\d+ ?"),
         (r"\nStep #", rb"Step #\d+(?: - \"[^\"\n]{1,80}\")?: "),
-        (r"\nE   ", rb"E {3}"),
+        (r"\nE   ", rb"E {3}(?: {4}(?=(?:\w{1,80}\.){0,9}_?[A-Z]\w{0,80}(?:Error|Exception)\b))?"),
         (r"\nException has occurred: ", rb"Exception has occurred: "),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
@@ -67,7 +67,9 @@ _OF_LOGGERS = tuple(
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?!ERROR \d{3}: )"  # as wget tells a status
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
-        rb"\[\d{4}-\d\d-\d\d, \d\d:\d\d:\d\d \w{1,5}\] \{[^}\n]{1,80}\} " + _LEVEL + rb" - ",
+        rb"\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] (?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
+        rb"|\{(?:subprocess|bash|docker|pod_manager|process_utils|logging_mixin)\.py:\d+\} INFO - "
+        rb"(?:\[base\] )?)",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
@@ -84,7 +86,7 @@ _OF_EACH_LINE = (
     (1.0, re.compile(rb"\n((?=[^:\n]*\d)[\w.-]{3,253}: ?)")),
     (1.0, re.compile(rb"\n([a-z0-9][a-z0-9.-]{0,252} [a-z0-9][a-z0-9-]{0,62} )")),
     (0.9, re.compile(rb"\n()[^\n|]{1,80}\|\| ?")),
-    (0.9, re.compile(rb"\n()> ?")),
+    (0.9, re.compile(rb"\n()(?:> ?|std(?:err|out): ?|app\[[\w.]{1,40}\]: )")),
     (0.9, re.compile(rb"\n()(?:\d{1,7}\.\d{1,6} |\[ *\d{1,9}(?:\.\d{1,9})?\] ?)")),
 )
 """Prefixes that only count where this share of the lines has one: of srun, docker compose, pdsh and stern;
