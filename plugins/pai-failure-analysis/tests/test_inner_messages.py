@@ -30,7 +30,7 @@ def _found(log: str, exit_code: int = 1) -> Match | None:
         ("Run failed with exception ZeroDivisionError('division by zero')", "PythonZeroDivision", "division"),
         ("KeyError('loss')", "PythonKeyError", "KeyError"),
         ("10:00:00 ERROR - [move] [Errno 22] bad: '/a'", "PythonOtherError", "OSError: [Errno 22]"),
-        ('level=error msg="store ended" err="mkdir /data: permission denied"', "PermissionDenied", "mkdir /"),
+        ('level=error msg="it ended" err="rank 3: IndexError: no such item"', "PythonIndexError", "IndexErr"),
         ('{"level":"error","error":"a failed: KeyError(\\"lr\\")"}', "PythonKeyError", "KeyError"),
         ("Error: {'code': 500, 'message': 'CUDA out of memory. Tried'}", "CudaOutOfMemory", "CUDA out"),
         (r'{"severity": "ERROR", "message": "Traceback:\n  x\nKeyError: 3\n"}', "PythonKeyError", "KeyError"),

@@ -72,6 +72,18 @@ def without_wrappers(log: bytes) -> bytes:
     return _WRAPPED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
 
 
+_PROGRAM_MISSING = re.compile(
+    rb"((?:\A|\n)[^\n]*(?:_execute_child|err_filename\)|posix_spawn)[^\n]*\n(?:[ \t][^\n]*\n){0,3})"
+    rb"FileNotFoundError: \[Errno 2\] [^\n:]*: '([^'/\n]+)'"
+)
+"""How Python says that there is no program of a name, the same as for a file."""
+
+
+def as_shells_say(log: bytes) -> bytes:
+    """Return a plain log in which Python says that a program is missing as shells do."""
+    return _PROGRAM_MISSING.sub(rb"\1\2: command not found", log) if b"FileNotFoundError" in log else log
+
+
 _CANCELLED = b" CANCELLED AT "
 _KILLED_WITH_STEP = re.compile(
     rb"^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)[^\n]*$", re.MULTILINE

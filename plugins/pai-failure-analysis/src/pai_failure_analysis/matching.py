@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pai_failure_analysis import regex
 from pai_failure_analysis.ending import (
     KILLED,
+    as_shells_say,
     end_of_a_rank,
     end_of_program,
     ends_by_own_exception,
@@ -220,7 +221,7 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
     Also returns whether an exception of the program itself is among these lines.
     """
-    lines = flush(without_cancelled(without_wrappers(without_ignored(plain(log)))))
+    lines = flush(as_shells_say(without_cancelled(without_wrappers(without_ignored(plain(log))))))
     at = end_of_program(lines, exit_code)
     if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
         return of_rank, True

@@ -123,7 +123,8 @@ def compiled(entries: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for rule in rules:
         patterns = [each._replace(literals=literals(each.user_log or "")) for each in rule.patterns]
-        lines.append(json.dumps({**rule._asdict(), "patterns": [_asked(each) for each in patterns]}))
+        document = {**rule._asdict(), "patterns": [_asked(each) for each in patterns]}
+        lines.append(json.dumps(document, separators=(",", ":")))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
