@@ -23,7 +23,6 @@ _GOES_ON = re.compile(
     rb"""
     (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
     | .*\b(?:raise|except)\ .*  # source code
-    | (?i:.*\b(?:level|severity|lvl)["']?\s?[=:]\s?["']?(?:info|debug|trace|notice)\b)  # of a structured log
     | (?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
     """,
     re.VERBOSE,
