@@ -29,7 +29,8 @@ def podman_environment(folder: Path, volumes: Sequence[str] = ()) -> dict[str, s
     if not containers.exists():
         if not storage.exists():  # else another test may be reading it
             roots = f'runroot = "{folder}/run"\ngraphroot = "{folder}/graph"\n'
-            storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}')
+            storage.with_suffix(".new").write_text(f'[storage]\ndriver = "overlay"\n{roots}')
+            storage.with_suffix(".new").rename(storage)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], _MOST_PROCESSES)
         limits = f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]'

@@ -73,15 +73,23 @@ def without_wrappers(log: bytes) -> bytes:
 
 
 _PROGRAM_MISSING = re.compile(
-    rb"((?:\A|\n)[^\n]*(?:_execute_child|err_filename\)|posix_spawn)[^\n]*\n(?:[ \t][^\n]*\n){0,3})"
+    rb"((?:\A|\n)(?=[^\n]*(?:_execute_child|err_filename\)|posix_spawn))[^\n]*\n(?:[ \t][^\n]*\n){0,3})"
     rb"FileNotFoundError: \[Errno 2\] [^\n:]*: '([^'/\n]+)'"
 )
 """How Python says that there is no program of a name, the same as for a file."""
 
 
 def as_shells_say(log: bytes) -> bytes:
-    """Return a plain log in which Python says that a program is missing as shells do."""
-    return _PROGRAM_MISSING.sub(rb"\1\2: command not found", log) if b"FileNotFoundError" in log else log
+    """Return a plain log in which Python says that a program is missing as shells do.
+
+    Of a working directory that is missing, Python says the same: it stays, if the source line shows it.
+    """
+
+    def said(found: re.Match[bytes]) -> bytes:
+        has_directory = b"cwd=" in log[max(0, found.start() - _LONGEST_LINE) : found.start()]
+        return found[0] if has_directory else found[1] + found[2] + b": command not found"
+
+    return _PROGRAM_MISSING.sub(said, log) if b"FileNotFoundError" in log else log
 
 
 _CANCELLED = b" CANCELLED AT "

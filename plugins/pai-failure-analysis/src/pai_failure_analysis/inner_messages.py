@@ -35,7 +35,7 @@ _AS_CODE = re.compile(
 )
 """An exception as Python's ``repr`` shows it."""
 
-_ERRNO = re.compile(rb"[^\n]{0,400}?(?<!Error: )\[Errno (?=\d{1,3}\] )")
+_ERRNO = re.compile(rb"(?:(?!\w(?:Error|Exception): )[^\n]){0,400}?(?<!Error: )\[Errno (?=\d{1,3}\] )")
 """What stands before an error of the system that is told without the name of its exception."""
 
 _FIELDS = tuple(
@@ -49,6 +49,19 @@ _FIELDS = tuple(
     )
 )
 """Fields of structured logs (JSON, logfmt) and of answers of servers: of errors, then of messages."""
+
+_LEVEL_OF_ERROR = re.compile(
+    rb"(?i:\b(?:log[._-]?)?(?:level|severity|lvl)(?:_?name)?[\"']?\s?[=:]\s?"
+    rb"(?:[\"']?(?:err|crit|fatal|panic|alert|emerg)|[56]0\b))|\t(?:ERROR|FATAL)\t"
+)
+_TELLS_ERROR = re.compile(
+    rb"""
+    E\d{4}\  | \{["']error["']:\ ?["'{]
+    | (?i:[^"'{\n]{0,400}(?<![\w"'-])(?:error|failed|failure|fatal|exception)\b[^"'{\n]{0,40}["'{])
+    """,
+    re.VERBOSE,
+)
+"""Lines whose fields tell of an error: by a level in them, or by their beginning."""
 
 _OUTER = re.compile(
     rb"([^\n]{1,160}?)"
@@ -70,7 +83,7 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
     Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place, and the fields of structured
     logs last. Each text has as many lines as the log; lines that cannot tell a cause are empty. There are at
-    most three times `_DEPTH` + 1 texts.
+    most three times (`_DEPTH` + 1) texts.
     """
     lines = plain(log).split(b"\n")
     others = (number for number, line in enumerate(lines, 1) if line and not LINE_OF_ERROR.match(line))
@@ -88,6 +101,8 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
 
 def _may_tell(line: bytes) -> bool:
+    if line.startswith(b'{"') and not _tells_error(line):
+        return False
     return _FAILURE.match(line) is not None and not is_mention(line) and not _GOES_ON.match(line)
 
 
@@ -98,12 +113,16 @@ def _written_out(line: bytes) -> bytes:
 
 
 def _field(names: re.Pattern[bytes], line: bytes) -> bytes:
-    """Return the last line of the last text in a line that stands in a field with one of the names."""
+    """Return the last line of the last text in a field with one of the names, if it is about an error."""
     *_, found = None, *names.finditer(line)
-    if found is None:
+    if found is None or not _tells_error(line) or _ABOUT.search(line[: found.start()].partition(b"{")[0]):
         return b""
     text = found[1].replace(b'\\"', b'"') if found[2] is None else found[2]
     return _written_out(text.replace(b"\\n", b"\n").strip().rpartition(b"\n")[2])
+
+
+def _tells_error(line: bytes) -> bool:
+    return _TELLS_ERROR.match(line) is not None or _LEVEL_OF_ERROR.search(line) is not None
 
 
 def _inner(line: bytes) -> bytes:

@@ -31,14 +31,16 @@ _NOT_ITS_OWN = re.compile(
     \+\s                                         # of the shell (set -x)
     | [^\s:]+:(?:\s|$)                           # name: message
     | \[notice\] | [0-9+]+\ (?:records|bytes)\b
-    | Complete\ log:\ | Work\ dir:$               # of Snakemake, of Nextflow
-    | (?:\S*[/.])?Dockerfile\S*:\d+$ | \#\#\[(?:end)?group\]
+    | Complete\ log(?:\(s\))?:\ | Work\ dir:$               # of Snakemake, of Nextflow
+    | (?=(?:\S*[/.])?Dockerfile)\S+:\d+$ | \#\#\[(?:end)?group\]
     | npm\ ERR! | info\ Visit\ | \d+\ actionable\ task | \[INFO\]\ (?:-*$|Total\ time|Finished\ at)
-    | \w[\w.]*\+0x[\da-f]+/0x | (?:Hardware\ name|Call\ [Tt]race|Mem-Info|Tasks\ state|Node\ \d+)\b
+    | \w[\w.]*\+0x[\da-f]+/0x | Hardware\ name: | Call\ [Tt]race: | Mem-Info: | Tasks\ state\b  # of Linux
+    | Node\ \d+\ (?:active_anon|DMA|Normal|Movable|hugepages_)
     | Resource\ usage\ summary: | The\ output\ \(if\ any\)  # of LSF
     | \[?\w{3}\ \w{3}\ [\ \d]\d\ [\d:]{8}\ (?:[AP]M\ )?(?:\w{1,5}\ )?\d{4}\]?$  # as date prints it
-    | (?:real|user|sys)\s+[\dm.]+s?$ | logout$ | [Jj]ob\ (?:finished|ended|completed)\ (?:at|on)\b
-    | (?:\(\S{1,80}\)\ )?\[?[\w.-]{1,80}@[\w.-]{1,80}[^\n]{0,80}[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$
+    | (?:real|user|sys)\s+\d+(?:m[\d.]+s|[.]\d+s?)$ | logout$
+    | [Jj]ob\ (?:finished|ended|completed)\ (?:at|on)\b
+    | (?:\(\S{1,80}\)\ )?\[?[\w.-]{1,80}@[\w.-]{1,80}[^\n]{0,80}(?<!\d)[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$
     | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end
     """,
     re.VERBOSE,

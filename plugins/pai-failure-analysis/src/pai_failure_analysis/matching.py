@@ -233,9 +233,16 @@ def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
     """Return what was found in the plain lines at the end of a log, with its place in the log."""
     matched = lines[found.start : found.end].lstrip(b"\n").split(b"\n")
     start = _line_at(log, lines.count(b"\n", found.end) + len(matched) - 1)
-    start = max(start, log.find(matched[0], start))
     end = max(start, _line_at(log, lines.count(b"\n", found.end)))
-    return Found(start, max(end, log.find(matched[-1], end)) + len(matched[-1]), found.text)
+    start = _in_line(log, matched[0], start)
+    end = max(start, end)
+    return Found(start, min(len(log), _in_line(log, matched[-1], end) + len(matched[-1])), found.text)
+
+
+def _in_line(log: bytes, text: bytes, start: int) -> int:
+    """Return the index of a text in the line of a log from an index on; that index if it is not there."""
+    end = log.find(b"\n", start)
+    return max(start, log.find(text, start, end if end >= 0 else len(log)))
 
 
 def _line_at(log: bytes, below: int) -> int:

@@ -17,7 +17,8 @@ _REDRAWN = re.compile(rb"(?<![^\r\n])(?=[^\r\n]*\r(?!\n))[^\r\n]*?%\|[^\r\n]*\r"
 """A progress bar that the program has drawn again in the same line."""
 
 _OF_DOCKER = b'\n{"log":"'
-"""How lines of Docker's log files begin: JSON with the text, its stream and a time."""
+_LINE_OF_DOCKER = re.compile(rb'(?m)^\{"log":"[^\n]*\}\r?$')
+"""How lines of Docker's log files begin, and a whole one: JSON with the text, its stream and a time."""
 
 _OF_NEXTFLOW = re.compile(rb"\nCommand error:(?:\n(?:  [^\n]*)?){1,5000}")
 """The end of a task's standard error, as Nextflow shows it."""
@@ -98,7 +99,7 @@ trackers count. The group is a name, if there is one.
 def plain(log: bytes) -> bytes:
     """Return a log with the same number of lines, each as its program wrote it."""
     if any(_OF_DOCKER in sample for sample in _samples(b"\n" + log)):
-        log = b"\n".join(map(_without_json, log.split(b"\n")))
+        log = _LINE_OF_DOCKER.sub(_without_json, log)
     if b"\x1b" in log:
         log = _COLOURS.sub(b"", log)
     if b"\r" in log:
@@ -117,14 +118,14 @@ def _dedented(block: re.Match[bytes]) -> bytes:
     return block[0].replace(b"\n  ", b"\n")
 
 
-def _without_json(line: bytes) -> bytes:
+def _without_json(line: re.Match[bytes]) -> bytes:
     """Return the text of a line of one of Docker's log files; other lines as they are."""
     try:
-        text = json.loads(line)["log"] if line.startswith(_OF_DOCKER[1:]) else None
-    except (ValueError, KeyError, RecursionError):
-        return line
+        text = json.loads(line[0])["log"]
+    except (ValueError, RecursionError):
+        return line[0]
     if not isinstance(text, str):
-        return line
+        return line[0]
     return text.rstrip("\r\n").replace("\n", " ").encode("utf-8", "replace")
 
 
