@@ -114,3 +114,16 @@ def test_what_stands_before_it_does_not_hide_it(text: str) -> None:
     assert match
     assert match.user
     assert match.user.start == len(log)
+
+
+RETRY = (
+    "WARNING: Retrying after connection broken by 'SSLError([SSL: CERTIFICATE_VERIFY_FAILED] x)': /simple/"
+)
+
+
+def test_what_a_program_tried_again_until_it_ended_is_the_cause() -> None:
+    match = _found(f"Collecting pip\n{RETRY}\n{RETRY}\n")
+    assert match
+    assert match.rule.phrase == "TlsCertificate"
+    assert _found(f"Collecting pip\n{RETRY}\n") is None
+    assert _found(f"{RETRY}\n{RETRY}\nepoch 1\n") is None

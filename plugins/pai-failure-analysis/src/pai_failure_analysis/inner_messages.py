@@ -50,6 +50,15 @@ _FIELDS = tuple(
 )
 """Fields of structured logs (JSON, logfmt) and of answers of servers: of errors, then of messages."""
 
+_AGAIN = re.compile(
+    rb"(?:^(?:[\w.]{1,80} - )?(?:WARNING|WARN|INFO|DEBUG)\b[ :-]{0,3})?"
+    rb"\b(?i:retry(?:ing)?|restarting|trying again)\b"
+)
+_TWICE = 2
+"""How a program says that it tries something again, and how many lines have to say so at the end of a log: a
+program that ended while it did so may have failed because of it.
+"""
+
 _LEVEL_OF_ERROR = re.compile(
     rb"(?i:\b(?:log[._-]?)?(?:level|severity|lvl)(?:_?name)?[\"']?\s?[=:]\s?"
     rb"(?:[\"']?(?:err|crit|fatal|panic|alert|emerg)|[56]0\b))|\t(?:ERROR|FATAL)\t"
@@ -83,12 +92,12 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
     Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place, and the fields of structured
     logs last. Each text has as many lines as the log; lines that cannot tell a cause are empty. There are at
-    most three times (`_DEPTH` + 1) texts.
+    most three times (`_DEPTH` + 1) texts, and one of what was tried again to the end.
     """
-    lines = plain(log).split(b"\n")
-    others = (number for number, line in enumerate(lines, 1) if line and not LINE_OF_ERROR.match(line))
+    every = plain(log).split(b"\n")
+    others = (number for number, line in enumerate(every, 1) if line and not LINE_OF_ERROR.match(line))
     begin = max(others, default=0)
-    said = [b""] * begin + [line if _may_tell(line) else b"" for line in lines[begin:]]
+    said = [b""] * begin + [line if _may_tell(line) else b"" for line in every[begin:]]
     for form in (_written_out, *(partial(_field, each) for each in _FIELDS)):
         lines = [form(line) for line in said]
         if lines != said and any(lines):
@@ -98,6 +107,17 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
             if not any(lines):
                 break
             yield b"\n".join(lines)
+    if again := _tried_again(every):
+        yield again
+
+
+def _tried_again(lines: list[bytes]) -> bytes:
+    """Return a text that has only the last of the lines, if it and the one before try something again."""
+    said = [(number, line) for number, line in enumerate(lines) if line][-_TWICE:]
+    if len(said) < _TWICE or not all(_AGAIN.search(line) for _, line in said):
+        return b""
+    number, line = said[-1]
+    return b"\n" * number + _AGAIN.sub(b"", line) + b"\n" * (len(lines) - number - 1)
 
 
 def _may_tell(line: bytes) -> bool:

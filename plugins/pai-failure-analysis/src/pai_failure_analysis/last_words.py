@@ -20,7 +20,8 @@ LINE_OF_ERROR = re.compile(
     | [^A-Za-z\x80-\xff\n]*$                      # lines and the like
     | .*(?i:fail|error|exception|traceback|fatal|abort|kill|terminat|exit|crash|signal|core\ dumped|cannot
         |could\ not|non-zero|stack\ trace|unable|denied|invalid|refus|no\ such|not\ found|time[d ]\ ?out
-        |stopp|interrupt|shut(?:ting)?\ ?down|clean|warn|low\ on\ resource|evict|preempt|out\ of\ memory)
+        |stopp|interrupt|shut(?:ting)?\ ?down|clean|warn|low\ on\ resource|evict|preempt|cancel
+        |out\ of\ memory)
     """,
     re.VERBOSE,
 )

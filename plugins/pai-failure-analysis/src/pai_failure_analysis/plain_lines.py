@@ -64,7 +64,7 @@ _MAY_HAVE = regex.Expressions(_OF_LAUNCHERS)
 _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
-        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
+        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?!ERROR \d{3}: )"  # as wget tells a status
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
