@@ -6,7 +6,7 @@ between them. An expression for the beginning of a line finds only the outermost
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from pai_failure_analysis.last_words import LINE_OF_ERROR, is_of_tool
@@ -98,7 +98,8 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
     others = (number for number, line in enumerate(every, 1) if line and not LINE_OF_ERROR.match(line))
     begin = max(others, default=0)
     said = [b""] * begin + [line if _may_tell(line) else b"" for line in every[begin:]]
-    for form in (_written_out, *(partial(_field, each) for each in _FIELDS)):
+    forms: list[Callable[[bytes], bytes]] = [_written_out, *(partial(_field, each) for each in _FIELDS)]
+    for form in forms:
         lines = [form(line) for line in said]
         if lines != said and any(lines):
             yield b"\n".join(lines)
@@ -134,9 +135,10 @@ def _written_out(line: bytes) -> bytes:
 
 def _field(names: re.Pattern[bytes], line: bytes) -> bytes:
     """Return the last line of the last text in a field with one of the names, if it is about an error."""
-    *_, found = None, *names.finditer(line)
-    if found is None or not _tells_error(line) or _ABOUT.search(line[: found.start()].partition(b"{")[0]):
+    fields = list(names.finditer(line)) if _tells_error(line) else []
+    if not fields or _ABOUT.search(line[: fields[-1].start()].partition(b"{")[0]):
         return b""
+    found = fields[-1]
     text = found[1].replace(b'\\"', b'"') if found[2] is None else found[2]
     return _written_out(text.replace(b"\\n", b"\n").strip().rpartition(b"\n")[2])
 
