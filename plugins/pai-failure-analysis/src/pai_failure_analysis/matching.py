@@ -174,25 +174,35 @@ class _Tries:
         for each in tries:
             self._by_user_log.setdefault(each.pattern.user_log, []).append(each)
         patterns = [each.pattern for each in tries]
-        for_user = [each for each in self._by_user_log if each is not None]
-        for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
-        literals = {each.user_log: each.literals for each in patterns if each.user_log is not None}
-        self._for_user = regex.Expressions(for_user, literals)
-        self._for_platform = regex.Expressions(for_platform)
-        self._for_both = regex.Expressions([*for_user, *for_platform], literals)
+        self._for_user = {each.user_log: each.literals for each in patterns if each.user_log is not None}
+        self._for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
 
     def possible(self, logs: _Logs, *, peers_last: bool = False) -> Iterator[_Possible]:
         """Yield the patterns whose expressions match; with `peers_last`, those about other tasks are last."""
         if logs.platform is logs.searched:
-            in_user = in_platform = self._for_both.found(logs.searched)
+            in_user = in_platform = self._of_both.found(logs.searched)
         else:
-            in_user = self._for_user.found(logs.searched)
-            in_platform = self._for_platform.found(logs.platform)
+            in_user = self._of_user.found(logs.searched)
+            in_platform = self._of_platform.found(logs.platform)
         for expression in (None, *in_user):
             for number, rule, pattern in self._by_user_log.get(expression, ()):
                 if pattern.platform_log is None or pattern.platform_log in in_platform:
                     order = peers_last and rule.code == OTHER_TASKS, number
                     yield _Possible(order, rule, pattern, logs)
+
+    # Each is made when it is needed: most failures need two of them, those of one log the third.
+
+    @cached_property
+    def _of_user(self) -> regex.Expressions:
+        return regex.Expressions(self._for_user, self._for_user)
+
+    @cached_property
+    def _of_platform(self) -> regex.Expressions:
+        return regex.Expressions(self._for_platform)
+
+    @cached_property
+    def _of_both(self) -> regex.Expressions:
+        return regex.Expressions([*self._for_user, *self._for_platform], self._for_user)
 
 
 def _first(possible: Iterable[_Possible], evidence: Evidence) -> Match | None:
@@ -232,8 +242,9 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
     """Return what was found in the plain lines at the end of a log, with its place in the log."""
     matched = lines[found.start : found.end].lstrip(b"\n").split(b"\n")
-    start = _line_at(log, lines.count(b"\n", found.end) + len(matched) - 1)
-    end = max(start, _line_at(log, lines.count(b"\n", found.end)))
+    below = lines.count(b"\n", found.end)
+    start = _line_at(log, below + len(matched) - 1)
+    end = max(start, _line_at(log, below))
     start = _in_line(log, matched[0], start)
     end = max(start, end)
     return Found(start, min(len(log), _in_line(log, matched[-1], end) + len(matched[-1])), found.text)
