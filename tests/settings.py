@@ -29,7 +29,7 @@ settings.load_profile("any machine")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-time", action="store_true", help="print how much processor time each file takes")
-    parser.addoption("--fast", action="store_true", help="skip what starts a process")
+    parser.addoption("--fast", action="store_true", help="leave out what starts a process")
     parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what became of each test")
     parser.addoption(
         "--not-passed-in",
@@ -47,8 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(needs)
     config.pluginmanager.register(ChangedFirst())
     if config.getoption("--fast"):
-        # A start that is cut off leaves pipes and sockets to the collector.
-        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
         config.pluginmanager.register(FastRing())
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())

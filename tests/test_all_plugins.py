@@ -10,6 +10,8 @@ from pai_runtime.host.discovery import InstalledPlugins
 from tests.all_plugins import EXAMPLE, repository
 from tests.support import cli
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.needs("openssh-server", "openssh-client")
 def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def _remove(folder: Path, distribution: str) -> None:
             (folder / line.partition(",")[0]).unlink()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("document", SHOWING_COMMANDS)
 def test_every_command_that_a_document_shows_gives_what_it_shows(
     document: Path, installed: Path, tmp_path: Path
@@ -234,6 +235,7 @@ def shown_pattern(shown: str) -> str:
     )
 
 
+@pytest.mark.process
 def test_every_job_that_is_shown_is_valid(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples/definitions", tmp_path / "definitions")
     shown = [
@@ -260,6 +262,7 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
     assert len(compared) >= 5, compared
 
 
+@pytest.mark.process
 def test_every_example_job_that_needs_nothing_else_runs(tmp_path: Path) -> None:
     """Those that the documents run are run there, those of frameworks in those of pai-distributed."""
     documents = "".join(document.read_text("utf-8") for document in DOCUMENTS)
@@ -329,12 +332,14 @@ def test_the_launch_options_that_are_told_are_all_there_are() -> None:
     assert sorted(told) == sorted(names)
 
 
+@pytest.mark.process
 def test_the_reference_is_in_step_with_the_program() -> None:
     tool = [sys.executable, str(ROOT / "tools/reference.py"), "--check"]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.process
 def test_a_reference_that_is_out_of_step_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,12 +353,14 @@ def test_a_reference_that_is_out_of_step_is_told_in_one_line(
     }
 
 
+@pytest.mark.process
 def test_the_reference_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = reference.reference()
     monkeypatch.setenv("COLUMNS", "30")
     assert reference.reference() == usual
 
 
+@pytest.mark.process
 def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference(tmp_path: Path) -> None:
     show = "env | grep -Eo '^(PAI_|FC_|PYTHON)[^=]*'"
     events = [callback(event, show) for event in ("taskStarts", "taskExits")]
@@ -384,6 +391,7 @@ PLANNED = [
 ]
 
 
+@pytest.mark.process
 def test_every_plan_fits_its_schema() -> None:
     schema = validator("pai_task", "plan.schema.json")
     for done in cli_each(*(("plan", path, "--json") for path in PLANNED)):
@@ -394,6 +402,7 @@ def test_every_plan_fits_its_schema() -> None:
             schema.validate(plan)
 
 
+@pytest.mark.process
 def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:
     events = [callback("taskStarts", "exit $PAI_TASK_INDEX"), callback("taskFails", "exit 3")]
     prerequisite = {"name": "fails", "type": "script", "callbacks": events}

@@ -24,6 +24,8 @@ from tests.local_server import LocalServer
 from tests.support import ROOT
 from tests.test_documentation import COMMAND, blocks, shown_pattern
 
+pytestmark = pytest.mark.process
+
 PAGE = ROOT / "docs/first-plugin.md"
 MARK = "-- end of command"
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.needs import PACKAGES
 from tests.support import ROOT
 
@@ -27,6 +29,7 @@ def test_stacked(): raise AssertionError
 """
 
 
+@pytest.mark.process
 def test_the_last_lines_say_what_was_skipped_for_what_and_how_to_run_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_few.py").write_text(_TESTS)

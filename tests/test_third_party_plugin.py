@@ -19,6 +19,8 @@ from tests.plugin_factory import UV
 from tests.sigstore_instance import WORKFLOW, SigstoreInstance
 from tests.support import ROOT, cli, exit_record, job, made_once, write_job
 
+pytestmark = pytest.mark.process
+
 ID, DISTRIBUTION = "com.example.tracker", "pai-tracker"
 SOURCE = ROOT / "examples/plugins/pai-tracker"
 VERSIONS = ("1.0", "1.1")

@@ -35,6 +35,7 @@ def links(state: Path) -> list[Path]:
     return [path for path in state.rglob("*") if not path.is_dir() or path.is_symlink()]
 
 
+@pytest.mark.process
 def test_runs_are_found_wherever_they_were_started(
     tmp_path: Path, shown: Command, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_the_runs_here_are_listed_once_whether_they_are_noted_or_not(tmp_path: P
         note_folder(tmp_path / ".pai-runs/demo-1")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("columns", [80, 200])
 def test_a_terminal_shows_how_runs_in_far_directories_are_and_the_end_of_their_paths(
     tmp_path: Path, columns: int

@@ -133,6 +133,7 @@ def test_plugins_are_asked_about_failures_only(
     assert [what for what in runner.ran if what.startswith("analysis")] == asked
 
 
+@pytest.mark.process
 def test_the_answer_is_the_tasks_exit_code_and_in_the_record_in_the_log_and_at_the_end_of_the_run(
     tmp_path: Path,
 ) -> None:
@@ -162,6 +163,7 @@ def test_the_answer_is_the_tasks_exit_code_and_in_the_record_in_the_log_and_at_t
         assert line in ended.stderr
 
 
+@pytest.mark.process
 def test_a_plugin_is_told_how_the_task_went(tmp_path: Path) -> None:
     body = "print(failure); return None"
     _, record, log = _run(tmp_path, body, "echo so it goes; kill -9 $$")
@@ -174,6 +176,7 @@ def test_a_plugin_is_told_how_the_task_went(tmp_path: Path) -> None:
         assert text in log
 
 
+@pytest.mark.process
 def test_rules_that_uses_contribute_are_in_the_plan_and_are_handed_over(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("org.example.why", _ANALYZES.format(body="print(failure.rules)"), hooks=["pai_analyze"])
@@ -222,6 +225,7 @@ CANNOT_ANSWER = [
 ]
 
 
+@pytest.mark.process
 def test_plugins_that_cannot_answer_leave_the_task_as_it_was_and_are_named(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for number, (body, _) in enumerate(CANNOT_ANSWER):
@@ -244,6 +248,7 @@ def test_plugins_that_cannot_answer_leave_the_task_as_it_was_and_are_named(tmp_p
         assert any("could not analyse why the task failed" in line for line in of_it)
 
 
+@pytest.mark.process
 def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_task_is_told_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +272,7 @@ def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_
     assert "tidied up" in task.runtime_log
 
 
+@pytest.mark.process
 def test_a_secret_in_an_answer_is_masked(tmp_path: Path) -> None:
     site = Site(tmp_path)
     body = _answer(reason="it is sesame-open", user_match="sesame-open", trigger="sesame-open")
@@ -321,6 +327,7 @@ def test_where_tasks_have_one_clock_a_failure_that_nothing_explains_can_be_the_f
     assert first_failure(known, ("reported", 0)) == ("b", 0)
 
 
+@pytest.mark.process
 def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_it(tmp_path: Path) -> None:
     site = Site(tmp_path)
     body = "return Analysis(237, 'PeerGone', 'a peer has gone', because_of_peer=True) if task.index else None"
@@ -346,6 +353,7 @@ def main(args, output):
 """
 
 
+@pytest.mark.process
 def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_path: Path) -> None:
     site = Site(tmp_path)
     commands = [
@@ -366,6 +374,7 @@ def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_p
     assert site.imported == {"org_example_greet"}
 
 
+@pytest.mark.process
 def test_a_command_of_a_plugin_that_is_broken_or_refused_is_said(tmp_path: Path) -> None:
     site = Site(tmp_path)
     commands = [{"name": "greet", "module": "org_example_greet.nothing", "summary": "say hello"}]

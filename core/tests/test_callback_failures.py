@@ -10,6 +10,8 @@ from pai_task.exit_codes import CALLBACK_FAILED
 from tests.plugin_factory import Site, uses
 from tests.support import callback, cli_each, exit_record, job, write_job
 
+pytestmark = pytest.mark.process
+
 
 def _job(*callbacks: dict[str, Any], **fields: Any) -> dict[str, Any]:
     copy = {"name": "copy", "type": "script", "callbacks": list(callbacks)}

@@ -12,6 +12,8 @@ from pai_conformance import Conformance, Stage  # noqa: E402 - rewritten, as abo
 from pai_runtime.engines.local.machine import LocalEngine  # noqa: E402 - as above
 from tests.piped_stage import PipedStage  # noqa: E402 - as above
 
+pytestmark = pytest.mark.process
+
 
 class LocalStage(PipedStage):
     """This machine, whose tasks are processes."""

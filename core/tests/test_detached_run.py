@@ -6,7 +6,11 @@ import pty
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.support import PROGRAM, cli, job, until, write_job
+
+pytestmark = pytest.mark.process
 
 WAIT = "until test -e go; do sleep 0.05; done; echo gone"
 

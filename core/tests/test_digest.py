@@ -157,6 +157,7 @@ def test_the_digest_depends_on_paths_and_contents_alone(
             path.write_text(text, encoding="utf-8", newline="")
 
 
+@pytest.mark.process
 def test_there_is_no_digest_of_what_is_not_there_or_cannot_be_read(site: Site) -> None:
     site.add("org.unlisted", files={"{info}/RECORD": None})
     site.add("org.garbage", files={"{info}/RECORD": "\udcff"})
@@ -172,6 +173,7 @@ def test_there_is_no_digest_of_what_is_not_there_or_cannot_be_read(site: Site) -
         assert result.stderr.startswith(f"pai-runtime: {message}")
 
 
+@pytest.mark.process
 def test_the_line_that_the_command_prints_allows_this_code_and_no_other(site: Site, tmp_path: Path) -> None:
     made = site.add("org.one", files=MORE_CODE)
     result = site.cli("plugins", "digest", "Org_One")
@@ -193,6 +195,7 @@ def test_the_line_that_the_command_prints_allows_this_code_and_no_other(site: Si
     assert "allows only the digest sha256:" in refused.stderr
 
 
+@pytest.mark.process
 def test_a_policy_may_pin_several_plugins_of_one_environment(site: Site, tmp_path: Path) -> None:
     made = [site.add("org.one"), site.add("org.two")]
     rules = [policy_rule(each, digest=digest(each.distribution)) for each in made]

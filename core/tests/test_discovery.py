@@ -32,6 +32,7 @@ def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
 # No plugin is imported
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "args",
     [
@@ -50,6 +51,7 @@ def test_what_only_looks_at_plugins_imports_none(site: Site, args: tuple[str, ..
     assert site.imported == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_what_looks_at_a_job_imports_the_plugins_that_it_uses_and_no_other(
     site: Site, tmp_path: Path, command: str
@@ -61,6 +63,7 @@ def test_what_looks_at_a_job_imports_the_plugins_that_it_uses_and_no_other(
     assert site.imported == {"org_one"}
 
 
+@pytest.mark.process
 def test_check_imports_the_plugin_that_it_checks_and_no_other(site: Site) -> None:
     site.add("org.one")
     site.add("org.two")
@@ -68,6 +71,7 @@ def test_check_imports_the_plugin_that_it_checks_and_no_other(site: Site) -> Non
     assert site.imported == {"org_one"}
 
 
+@pytest.mark.process
 def test_a_plan_imports_only_what_the_uses_of_its_tasks_name(site: Site, tmp_path: Path) -> None:
     for name in "named", "other_role", "extra", "extra_of_other_role", "not_in_a_role", "not_in_the_job":
         site.add(f"org.{name}")
@@ -90,6 +94,7 @@ def test_a_plan_imports_only_what_the_uses_of_its_tasks_name(site: Site, tmp_pat
     assert site.imported == {"org_named", "org_extra", "org_other_role", "org_extra_of_other_role"}
 
 
+@pytest.mark.process
 def test_a_run_imports_only_what_its_tasks_use(site: Site, tmp_path: Path) -> None:
     site.add("org.named")
     site.add("org.other")
@@ -170,6 +175,7 @@ def _install_in_each_way(folder: Path) -> None:
     _call(python, *PIP, "--no-build-isolation", "--editable", source)
 
 
+@pytest.mark.process
 def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed]) -> None:
     seen = {name: rows(way.run("plugins", "list", "--json"))["org.real"] for name, way in ways.items()}
     origins = {name: row.pop("origin") for name, row in seen.items()}
@@ -192,6 +198,7 @@ def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed])
     ] * len(ways)
 
 
+@pytest.mark.process
 def test_a_plugin_works_alike_whoever_installed_it(ways: dict[str, Installed], tmp_path: Path) -> None:
     path = write_job(tmp_path, job(**uses("org.real")))
     plans = {name: json.loads(way.run("plan", path, "--json").stdout) for name, way in ways.items()}
@@ -206,6 +213,7 @@ def test_a_plugin_works_alike_whoever_installed_it(ways: dict[str, Installed], t
     assert list(plans.values()) == [plans["editable"]] * len(ways)
 
 
+@pytest.mark.process
 def test_a_plugin_has_one_digest_whoever_installed_it(ways: dict[str, Installed]) -> None:
     digests = {name: way.run("plugins", "digest", "org-real") for name, way in ways.items()}
     editable = digests.pop("editable")
@@ -215,6 +223,7 @@ def test_a_plugin_has_one_digest_whoever_installed_it(ways: dict[str, Installed]
     assert len({result.stdout for result in digests.values()}) == 1
 
 
+@pytest.mark.process
 def test_what_the_factory_lays_out_is_what_an_installer_leaves(site: Site, tmp_path: Path) -> None:
     source = project(tmp_path / "org-real", "org.real", version="1.2")
     wheels = tmp_path / "wheels"
@@ -248,6 +257,7 @@ def test_the_origin_is_what_the_installer_wrote(
     assert InstalledPlugins()["org.one"][0].origin == expected
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("value", ["space.part.plugin", "space.part.plugin:OBJECT.inner", "space.plain"])
 @pytest.mark.parametrize("editable", [False, True])
 def test_a_plugin_may_be_in_a_package_without_a_file_of_its_own(
@@ -318,6 +328,7 @@ def _archive(site: Site, path: Path) -> Path:
     return path.with_name(f"{path.name}.zip")
 
 
+@pytest.mark.process
 def test_a_plugin_in_an_archive_works_as_an_installed_one_does_and_one_that_is_refused_there_does_not(
     site: Site, tmp_path: Path
 ) -> None:
@@ -483,6 +494,7 @@ def test_a_broken_distribution_is_refused_with_its_fault_and_spoils_no_other(
         assert expected in (found["org.bad"][0].fault or "")
 
 
+@pytest.mark.process
 def test_fifty_plugins_are_listed_and_used_beside_every_kind_of_broken_one(
     site: Site, tmp_path: Path
 ) -> None:
@@ -504,6 +516,7 @@ def test_fifty_plugins_are_listed_and_used_beside_every_kind_of_broken_one(
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.process
 def test_the_first_of_two_folders_with_one_distribution_is_the_one_that_is_used(tmp_path: Path) -> None:
     sites = [Site(tmp_path / name) for name in ("first", "second")]
     for number, each in enumerate(sites):
@@ -524,6 +537,7 @@ def test_one_folder_twice_on_the_search_path_is_one_folder(
     assert len(InstalledPlugins()["org.one"]) == 1
 
 
+@pytest.mark.process
 def test_two_versions_of_one_distribution_in_one_folder_are_refused(site: Site) -> None:
     site.add("org.one", version="1.0")
     site.add("org.one", version="2.0")

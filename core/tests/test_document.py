@@ -505,6 +505,7 @@ assert grown < 64 * 1024, grown
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("size", [MAX_BYTES + 1, 100 * 1024 * 1024, 1 << 40])
 def test_a_file_that_is_too_large_is_not_read_into_memory(tmp_path: Path, size: int) -> None:
     path = written(tmp_path, b"a: 1\n")

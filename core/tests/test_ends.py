@@ -148,6 +148,7 @@ _HEADER, *_CELLS = (line.split() for line in _TABLE.splitlines() if line)
 _ROWS = [dict(zip(_HEADER, cells, strict=True)) for cells in _CELLS]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row['phase']} {row['how']}")
 def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, str]

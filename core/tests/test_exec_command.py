@@ -26,6 +26,8 @@ from tests.played_run import PlayedRun
 from tests.support import PROGRAM, callback, cli, job, write_job
 from tests.typed_terminal import Terminal
 
+pytestmark = pytest.mark.process
+
 TOKEN = "the-value-of-a-token"
 
 

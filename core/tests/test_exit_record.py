@@ -123,6 +123,7 @@ def test_of_a_message_that_a_kubelet_has_cut_the_record_is_what_came_first(messa
     assert found or kept < len(whole) / 2, "the logs are last"
 
 
+@pytest.mark.process
 def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
     log.write_text("x" * 9000)
@@ -134,6 +135,7 @@ def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(t
     assert task.record["originUserExitCode"] == 3
 
 
+@pytest.mark.process
 def test_a_place_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
     os.mkfifo(log)
@@ -147,6 +149,7 @@ def test_a_nul_in_a_log_is_another_character_in_the_record_and_what_looks_like_o
     assert yaml.safe_load(text)["errorLogs"]["user"] == "a\ufffdb \\u0000 \\\\u0000"
 
 
+@pytest.mark.process
 def test_a_task_whose_plan_cannot_be_run_tells_the_platform_too(tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
     run_task(plan(tmp_path / "task"), LaunchOptions(termination_log=str(log)), plan_text="{")
@@ -169,6 +172,7 @@ def test_long_tails_share_the_room_and_keep_their_ends() -> None:
     assert abs(len(logs["user"]) - len(logs["platform"])) < 20
 
 
+@pytest.mark.process
 def test_the_record_of_a_failed_task_ends_with_what_was_logged_last(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, "seq 100000; echo 'RuntimeError: out of luck' >&2; exit 1"))
     assert run.record["message"] == "the command ended with exit code 1"
@@ -193,15 +197,18 @@ def test_of_a_failure_that_nothing_explains_the_record_has_a_guess(
     assert found == guess or (guess and found.startswith(guess) and len(found) <= 300)
 
 
+@pytest.mark.process
 def test_the_record_of_a_good_task_holds_no_logs(tmp_path: Path) -> None:
     assert "errorLogs" not in run_task(plan(tmp_path, "seq 10")).record
 
 
+@pytest.mark.process
 def test_a_secret_is_not_in_the_record(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, "echo it is sesame-open; exit 1"), secrets={"y": "sesame-open"})
     assert run.record["errorLogs"]["user"] == "it is ******\n"
 
 
+@pytest.mark.process
 def test_no_half_written_record_is_left(tmp_path: Path) -> None:
     run_task(plan(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -30,6 +30,7 @@ def ports_of(run: subprocess.Popen[str]) -> set[int]:
     return set(map(int, run.stdout.readline().split()))
 
 
+@pytest.mark.process
 def test_runs_at_the_same_time_have_no_port_in_common_though_nobody_listens_yet() -> None:
     with another_run() as first, another_run() as second:
         found = [ports_of(first), ports_of(second), set(free_ports(100)), set(free_ports(100))]
@@ -39,6 +40,7 @@ def test_runs_at_the_same_time_have_no_port_in_common_though_nobody_listens_yet(
     assert len(set().union(*found)) == 400
 
 
+@pytest.mark.process
 def test_the_ports_of_a_run_that_was_killed_are_free_again() -> None:
     with another_run() as killed:
         before = ports_of(killed)

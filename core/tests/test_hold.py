@@ -16,6 +16,8 @@ from pai_task.plan import Step
 from tests.support import cli, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 LONG = 1000.0
 SCHEMA = json.loads(Path(state.__file__).with_name("state.schema.json").read_text())
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 _NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
 _ORPHANS = 100
 

@@ -26,7 +26,7 @@ NOBODY = 64999
 """A user without a name, and not the one by which the kernel shows those that a namespace does not have."""
 
 
-pytestmark = pytest.mark.needs("user namespaces")
+pytestmark = [pytest.mark.process, pytest.mark.needs("user namespaces")]
 
 
 _OF_PODMAN = Path("/etc/containers")

@@ -52,6 +52,7 @@ def read(text: str, host: Host) -> tuple[Value | None, list[tuple[str, str]]]:
     return found, [(each.code, str(each.position)) for each in problems.in_order]
 
 
+@pytest.mark.process
 def test_a_format_of_a_third_party_is_read_checked_and_run(site: Site, tmp_path: Path) -> None:
     site.add("org.brief", FORMATS + READS, **job_format("brief"))
     path = write_job(tmp_path, "# mine\nbrief: echo $PAI_JOB_NAME > said\n")
@@ -64,6 +65,7 @@ def test_a_format_of_a_third_party_is_read_checked_and_run(site: Site, tmp_path:
     assert (problem["field"], problem["line"]) == ("taskRoles.worker.commands[0]", 3)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("document", [job(), job(brief="true"), {"taskRoles": {}}], ids=["2", "both", "none"])
 def test_a_format_is_not_imported_for_what_is_not_in_it(
     site: Site, tmp_path: Path, document: dict[str, Any]
@@ -73,6 +75,7 @@ def test_a_format_is_not_imported_for_what_is_not_in_it(
     assert site.imported == set()
 
 
+@pytest.mark.process
 def test_a_format_that_the_policy_refuses_is_named_and_not_imported(site: Site, tmp_path: Path) -> None:
     made = site.add("org.brief", FORMATS + READS, **job_format("brief"))
     path, policy = write_job(tmp_path, "brief: 'true'\n"), write_policy(tmp_path)
@@ -86,6 +89,7 @@ def test_a_format_that_the_policy_refuses_is_named_and_not_imported(site: Site, 
     assert site.cli("validate", "--policy", policy, path).returncode == 0
 
 
+@pytest.mark.process
 def test_of_two_formats_for_a_document_the_one_that_is_allowed_reads_it(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +188,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return bad
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", BAD)
 def test_a_format_that_fails_is_blamed_by_its_name(
     name: str, bad: Site, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +212,7 @@ _FAULTS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("fields", _FAULTS.values(), ids=_FAULTS)
 def test_a_manifest_says_both_or_none_of_a_format(site: Site, fields: dict[str, Any]) -> None:
     site.add("org.brief", FORMATS + READS, **fields)

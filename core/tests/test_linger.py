@@ -18,6 +18,8 @@ from tests.plugin_factory import Site, uses
 from tests.support import PROGRAM, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 LONG = 1000.0
 SCHEMA = json.loads(Path(state.__file__).with_name("state.schema.json").read_text())
 SERVES = "trap 'echo stopped; exit 0' TERM\necho serving; touch up\nwhile :; do sleep 0.01; done"

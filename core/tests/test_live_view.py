@@ -261,6 +261,7 @@ def test_a_failed_task_is_red_unless_no_colour_is_wanted(
     assert screen.colour(2) == colour
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [[], ["--plain"]], ids=["live", "plain"])
 def test_a_real_run_on_a_terminal_ends_with_its_output_and_what_came_of_it(
     tmp_path: Path, options: list[str]

@@ -45,6 +45,7 @@ def loaded(made: Made) -> LoadedPlugin:
 IMPOSTOR = RECORDS_ITSELF.replace("__name__", "'impostor'") + "import pai_runtime.plugin\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["package", "module", "extension module", "namespace package with a part"])
 @pytest.mark.parametrize("place", ["PYTHONPATH", "working directory"])
 def test_a_module_of_the_same_name_earlier_on_the_path_is_not_imported(
@@ -79,6 +80,7 @@ def test_a_module_of_the_same_name_earlier_on_the_path_is_not_imported(
     assert "which belongs to" in result.stderr
 
 
+@pytest.mark.process
 def test_the_working_directory_is_not_searched(site: Site, tmp_path: Path) -> None:
     site.add("org.one")
     (tmp_path / "org_one.py").write_text(IMPOSTOR)
@@ -87,6 +89,7 @@ def test_the_working_directory_is_not_searched(site: Site, tmp_path: Path) -> No
     assert site.imported == {"org_one"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("other", ["package", "compiled"])
 def test_another_distributions_module_in_the_same_folder_is_not_imported(
     site: Site, tmp_path: Path, other: str
@@ -113,6 +116,7 @@ def test_another_distributions_module_in_the_same_folder_is_not_imported(
     assert site.imported == {"plain"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("part", ["space", "space.part", "space.part.plugin"])
 def test_no_package_above_a_plugin_is_anothers_either(site: Site, tmp_path: Path, part: str) -> None:
     site.add(
@@ -203,6 +207,7 @@ def test_an_interrupt_by_the_user_is_not_the_plugins_fault(site: Site) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.process
 def test_standard_output_is_the_hosts_again_after_a_call(capfd: pytest.CaptureFixture[str]) -> None:
     with stdout_is_stderr():
         sys.stdout.write("from the plugin\n")

@@ -54,6 +54,7 @@ def _contents(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.process
 @MODES
 def test_every_task_has_the_code_for_itself_and_the_users_files_stay_as_they_are(
     tmp_path: Path, isolation: str
@@ -80,6 +81,7 @@ def test_every_task_has_the_code_for_itself_and_the_users_files_stay_as_they_are
     assert _contents(project) == before
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_isolated_tasks_share_one_copy_of_the_code(tmp_path: Path) -> None:
     path = _project(tmp_path / "project", {"instances": 3, "commands": ["test -s train.py", "echo > result"]})
@@ -91,6 +93,7 @@ def test_isolated_tasks_share_one_copy_of_the_code(tmp_path: Path) -> None:
         assert [each.name for each in (tmp_path / f"run/worker/{index}/work").iterdir()] == ["result"]
 
 
+@pytest.mark.process
 @MODES
 def test_another_attempt_starts_with_the_code_as_it_was_when_the_run_began(
     tmp_path: Path, isolation: str
@@ -106,6 +109,7 @@ def test_another_attempt_starts_with_the_code_as_it_was_when_the_run_began(
         assert (tmp_path / "run" / attempt / "work/train.py").read_text() == "changed\n"
 
 
+@pytest.mark.process
 def test_a_directory_that_is_given_takes_precedence(tmp_path: Path) -> None:
     path = _project(tmp_path / "project", {"commands": ["cat other.py; ls -A"]}, extras={"code": "absent"})
     (tmp_path / "other").mkdir()
@@ -114,6 +118,7 @@ def test_a_directory_that_is_given_takes_precedence(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (0, "other\nother.py\n"), ended.stderr
 
 
+@pytest.mark.process
 def test_a_directory_that_is_no_code_is_found_before_anything_starts(tmp_path: Path) -> None:
     wrong = {
         "absent": "no-such-directory",
@@ -144,6 +149,7 @@ def test_a_directory_that_is_no_code_is_found_before_anything_starts(tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["pattern", "fifo", "link", "large"])
 def test_an_ignore_file_that_is_of_no_use_is_an_error(tmp_path: Path, kind: str) -> None:
     ignore = tmp_path / ".paiignore"
@@ -161,6 +167,7 @@ def test_an_ignore_file_that_is_of_no_use_is_an_error(tmp_path: Path, kind: str)
     )
 
 
+@pytest.mark.process
 def test_what_cannot_be_copied_leaves_nothing_behind(tmp_path: Path) -> None:
     project = tmp_path / "project"
     path = _project(project, {})
@@ -217,6 +224,7 @@ ODD_PATTERNS = [
 ]
 
 
+@pytest.mark.process
 def test_odd_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     tree, ignore = tmp_path / "tree", tmp_path / "ignore"
     for name in ODD_NAMES:
@@ -272,6 +280,7 @@ GIT_IGNORED = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "below"),
     [*((name, "") for name in GIT_IGNORED), ("repository", "sub/deep"), ("all but some", "c")],

@@ -46,6 +46,7 @@ def test_what_is_no_name_cannot_be_asked_for(name: str) -> None:
     assert not is_name(name)
 
 
+@pytest.mark.process
 def test_the_environment_that_the_program_is_installed_in_is_not_that_of_its_tasks(tmp_path: Path) -> None:
     # As somebody starts it by its path, without having activated anything.
     path = write_job(tmp_path, job(worker={"commands": ["env"]}))
@@ -62,6 +63,7 @@ def test_the_environment_that_the_program_is_installed_in_is_not_that_of_its_tas
     assert "VIRTUAL_ENV" not in ended.stdout
 
 
+@pytest.mark.process
 def test_a_job_and_the_command_line_ask_for_variables_by_their_names(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["env"]}, extras={"environment": ["ASKED"]}))
     task = seen(path, "--env", "NAMED", ASKED="1", NAMED="2", OTHER="3", PAI_HOST_IP_other_0="10.0.0.1")
@@ -70,6 +72,7 @@ def test_a_job_and_the_command_line_ask_for_variables_by_their_names(tmp_path: P
     assert "PAI_HOST_IP_other_0" not in task
 
 
+@pytest.mark.process
 def test_a_variable_that_is_asked_for_and_not_set_is_told(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(extras={"environment": ["NOT_SET_1"]}))
     ended = cli("run", path, "--out", tmp_path / "run", "--env", "NOT_SET_2")
@@ -78,6 +81,7 @@ def test_a_variable_that_is_asked_for_and_not_set_is_told(tmp_path: Path) -> Non
         assert any(name in line for line in ended.stderr.splitlines())
 
 
+@pytest.mark.process
 def test_the_command_line_sets_variables_whatever_else_would(tmp_path: Path) -> None:
     prepares = {"name": "prepares", "callbacks": [callback("taskStarts", 'echo "START_$MODE"=1')]}
     path = write_job(
@@ -100,6 +104,7 @@ def test_the_command_line_sets_variables_whatever_else_would(tmp_path: Path) -> 
     assert [line.split()[0] for line in shown if "MODE=" in line] == ["--env"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("given", [f"TOKEN={KEY}", f"PAI_JOB_NAME={KEY}", f"a b={KEY}", f"={KEY}"])
 def test_a_value_that_may_be_secret_or_is_the_runtimes_is_refused_and_not_shown(
     given: str, tmp_path: Path
@@ -111,6 +116,7 @@ def test_a_value_that_may_be_secret_or_is_the_runtimes_is_refused_and_not_shown(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("written", [[f"TOKEN={KEY}"], {"TOKEN": KEY}, [{"TOKEN": KEY}], f"TOKEN={KEY}"])
 def test_a_value_in_the_job_is_refused_and_not_shown(written: object, tmp_path: Path) -> None:
     ended = cli("validate", write_job(tmp_path, job(extras={"environment": written})))

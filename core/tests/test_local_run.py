@@ -17,6 +17,8 @@ from pai_task.masking import SHORTEST
 from pai_task.runtime_log import PRINTED
 from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 
+pytestmark = pytest.mark.process
+
 IN_THE_OPEN = ("--isolation", "none")
 """For tasks that talk to the test through files of the machine."""
 

@@ -17,6 +17,8 @@ from tests.forked_command import forked_command
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli
 
+pytestmark = pytest.mark.process
+
 
 def logs(*args: str | Path) -> bytes:
     """What it prints, where it succeeds."""

@@ -25,6 +25,8 @@ from pai_runtime.host.policy import NO_POLICY
 from tests.job_harness import yaml_text
 from tests.support import JOBS
 
+pytestmark = pytest.mark.process
+
 EXAMPLES = JOBS.parents[1] / "examples"
 SOURCES = {
     path.read_text(): (json.loads if path.suffix == ".json" else yaml.safe_load)(path.read_text())

@@ -47,6 +47,7 @@ FAILED = run_of(
 )
 
 
+@pytest.mark.process
 def test_a_job_is_submitted_and_followed_to_its_exit_status(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_job_is_submitted_and_followed_to_its_exit_status(
     assert not (tmp_path / ".pai-runs").exists()
 
 
+@pytest.mark.process
 def test_the_output_of_a_single_task_comes_as_it_is(
     tmp_path: Path, cluster: SmallCluster, shown: Command, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +74,7 @@ def test_the_output_of_a_single_task_comes_as_it_is(
     assert shown("run", write_job(tmp_path, job()), "--on", "lab")[:2] == (0, "50%\r100%\rdone")
 
 
+@pytest.mark.process
 def test_a_detached_run_is_its_name_alone(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
     status, output, messages = shown("run", write_job(tmp_path, job()), "--on", "lab", "--detach")
     assert (status, output) == (0, "test-bcdfg\n")
@@ -80,6 +83,7 @@ def test_a_detached_run_is_its_name_alone(tmp_path: Path, cluster: SmallCluster,
     assert "test-bcdfg" in cluster.known
 
 
+@pytest.mark.process
 def test_why_tasks_wait_is_said_once_for_all_of_which_it_is_the_same(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -94,6 +98,7 @@ def test_why_tasks_wait_is_said_once_for_all_of_which_it_is_the_same(
     assert "\x1b" not in messages
 
 
+@pytest.mark.process
 def test_reasons_without_end_are_not_all_said(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
     cluster.to_come = [
         run_of(*(task(index, "waiting", note=f"reason {time}.{index}") for index in range(50)))
@@ -103,12 +108,14 @@ def test_reasons_without_end_are_not_all_said(tmp_path: Path, cluster: SmallClus
     assert len(messages.splitlines()) < 1000
 
 
+@pytest.mark.process
 def test_a_run_that_goes_on_has_no_summary(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
     cluster.to_come = [run_of(task(0))]
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert (status, len(messages.splitlines())) == (130, 3)
 
 
+@pytest.mark.process
 def test_a_run_that_cannot_be_followed_any_more_goes_on(
     tmp_path: Path, cluster: SmallCluster, shown: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +133,7 @@ def test_a_run_that_cannot_be_followed_any_more_goes_on(
     assert "nothing was started" not in messages
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("interrupted", "expected"), [(True, 130), (False, 2)])
 @pytest.mark.usefixtures("cluster")
 def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
@@ -141,6 +149,7 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
     assert "nothing was started" not in messages
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.usefixtures("cluster")
 def test_a_signal_to_stop_lets_an_engine_undo_a_submission(
@@ -161,6 +170,7 @@ def test_a_signal_to_stop_lets_an_engine_undo_a_submission(
     assert (status, undone) == (130, ["by the engine", "by the program"])
 
 
+@pytest.mark.process
 def test_what_servers_say_hides_the_secrets_of_the_job_for_every_engine(
     tmp_path: Path, shown: Command, cluster: SmallCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +204,7 @@ def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
     assert cluster.known.keys() == {"young", "others", "running", "broken"}
 
 
+@pytest.mark.process
 def test_where_a_run_is_kept_is_the_business_of_the_engine(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -222,6 +233,7 @@ def test_options_of_this_machine_are_refused_all_at_once(
     assert cluster.submitted == []
 
 
+@pytest.mark.process
 def test_the_options_of_an_engine_are_its_own(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
     cluster.options = [
         Option("queue", "the queue, 100% of it", "NAME"),
@@ -264,6 +276,7 @@ def test_what_an_engine_cannot_do_is_said_with_its_reason(
     assert "cannot be used on lab: the farm keeps its runs" in messages
 
 
+@pytest.mark.process
 def test_a_dry_run_asks_the_cluster_and_submits_nothing(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -271,6 +284,7 @@ def test_a_dry_run_asks_the_cluster_and_submits_nothing(
     assert (cluster.checked, cluster.submitted) == ([([("worker", 0)], True)], [])
 
 
+@pytest.mark.process
 def test_what_the_cluster_cannot_give_is_a_problem_of_the_job(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -284,6 +298,7 @@ def test_what_the_cluster_cannot_give_is_a_problem_of_the_job(
     assert cluster.submitted == []
 
 
+@pytest.mark.process
 def test_a_plugin_that_is_not_installed_here_may_be_on_the_cluster(
     tmp_path: Path, cluster: SmallCluster, shown: Command
 ) -> None:
@@ -303,6 +318,7 @@ def test_a_misspelt_run_is_answered_with_the_one_that_was_meant(
     assert (status, "did you mean train-1?" in messages) == (2, True)
 
 
+@pytest.mark.process
 def test_variables_are_given_to_every_engine(tmp_path: Path, cluster: SmallCluster, shown: Command) -> None:
     cluster.to_come = [SUCCEEDED]
     given = ["--env", "MODE=fast", "--env", "LANG=C"]
@@ -488,6 +504,7 @@ def test_a_profile_that_is_misspelt_is_said_with_the_one_that_was_meant(
     assert "did you mean lab?" in messages
 
 
+@pytest.mark.process
 def test_a_run_in_a_directory_is_named_as_before(tmp_path: Path, shown: Command) -> None:
     assert shown("run", write_job(tmp_path, job(name="here")))[0] == 0
     _, output, _ = shown("ps", "--json")
@@ -499,6 +516,7 @@ def test_a_run_in_a_directory_is_named_as_before(tmp_path: Path, shown: Command)
 _KEY = "sesame-open-4711"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["validate", "run", "validate --on", "run --on", "render --on"])
 def test_no_command_takes_code_that_contains_a_secret(command: str, tmp_path: Path, shown: Command) -> None:
     (tmp_path / "values.yaml").write_text(f"pin: {_KEY}")

@@ -9,6 +9,8 @@ from pai_runtime.document.problems import Problem
 from tests.job_harness import validated
 from tests.support import job, line_of, write_job
 
+pytestmark = pytest.mark.process
+
 
 def roles(*commands: str, **fields: Any) -> dict[str, Any]:
     """A job with the roles worker, of two tasks with a port `rpc_1`, and ps_server, of one."""

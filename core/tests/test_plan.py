@@ -17,6 +17,8 @@ from pai_task.record import replace
 from tests.plugin_factory import Site, uses
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 _WITH_SECRETS = job(
     prerequisites=[
         {

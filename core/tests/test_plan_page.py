@@ -13,6 +13,8 @@ from tests.plugin_factory import Site, uses
 from tests.screen import Screen
 from tests.support import PROGRAM, callback, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 
 def two_roles() -> dict[str, object]:
     document = job(

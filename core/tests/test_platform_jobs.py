@@ -89,6 +89,7 @@ def parts(plan: Plan) -> dict[str, Any]:
     }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plan_is_what_the_platform_would_do(name: str, tmp_path: Path) -> None:
     expected = yaml.safe_load((FOLDER / f"{name}.expected.yaml").read_text())

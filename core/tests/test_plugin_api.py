@@ -61,6 +61,7 @@ def test_what_an_engine_has_to_know_is_little(api: ModuleType) -> None:
     assert len(api.__all__) <= 30
 
 
+@pytest.mark.process
 def test_the_api_costs_a_hook_no_slow_import() -> None:
     sources = [str(Path(plugin.__file__).parents[2]), str(Path(str(pai_task.__file__)).parents[1])]
     code = f"import sys; sys.path[:0] = {sources}; import pai_runtime.plugin; print(*sys.modules)"
@@ -102,6 +103,7 @@ def test_whatever_a_server_asks_the_pause_is_a_number_of_seconds(value: str) -> 
     assert retry_after(value, now=100) >= 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("IPv6"))])
 def test_a_script_sees_whether_a_port_is_taken(shell: str, host: str) -> None:

@@ -17,6 +17,8 @@ from pai_runtime.host.plugin_check import Fault, check_plugins
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 PARAMETERS = {
     "type": "object",
     "properties": {"text": {"type": "string"}, "word": {"enum": ["one", "two"]}},

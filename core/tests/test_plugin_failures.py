@@ -12,6 +12,8 @@ from pai_runtime.plugin import EVENTS
 from tests.plugin_factory import Site, uses
 from tests.support import callback, job, write_job
 
+pytestmark = pytest.mark.process
+
 HOOK = "@hookimpl\ndef pai_prerequisite(use, task):\n    "
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, callback, job, runtime_log, write_job
 
+pytestmark = pytest.mark.process
+
 SECRET = 'not-for-anybody\'s "eyes" $(true)'
 
 HOOKS = ["pai_init", "pai_task_starts", "pai_task_succeeds", "pai_task_fails", "pai_task_exits"]

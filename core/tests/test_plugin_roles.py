@@ -9,6 +9,8 @@ import pytest
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import job, runtime_log, write_job
 
+pytestmark = pytest.mark.process
+
 TELLS = """
 @hookimpl
 def pai_prerequisite(use, task):

@@ -7,6 +7,8 @@ import pytest
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 SERVES = """
 from pai_runtime.plugin import Service
 @hookimpl

@@ -11,6 +11,8 @@ import yaml
 from tests.plugin_factory import GREETS, Site, policy_rule, write_policy
 from tests.support import cli_each, job, write_job
 
+pytestmark = pytest.mark.process
+
 PARAMETERS = {
     "type": "object",
     "required": ["greeting"],

@@ -402,6 +402,7 @@ UNDER_A_POLICY = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("args", "given_by"), in_turn(UNDER_A_POLICY, ["flag", "environment", "both"]), ids=str
 )
@@ -425,6 +426,7 @@ def test_nothing_is_done_under_a_policy_that_cannot_be_used(
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.process
 def test_an_empty_name_of_a_policy_is_a_policy_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
     site.add("org.one")
     result = site.cli("plugins", "list", cwd=tmp_path, env={"PAI_RUNTIME_POLICY": ""})
@@ -432,6 +434,7 @@ def test_an_empty_name_of_a_policy_is_a_policy_that_cannot_be_read(site: Site, t
     assert "PAI_RUNTIME_POLICY is set but empty" in result.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("given_by", ["flag", "environment"])
 @pytest.mark.parametrize(
     ("command", "status"), [(("validate",), 1), (("plan",), 1), (("run", "--out", "run"), 2)], ids=str
@@ -456,6 +459,7 @@ def test_a_plugin_that_the_policy_refuses_fails_the_job_before_it_is_imported(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 def test_an_allowed_plugin_is_used_under_its_policy(site: Site, tmp_path: Path) -> None:
     made = site.add("org.one")
     site.add("org.two")

@@ -322,6 +322,7 @@ def test_commands_are_trimmed_and_joined_by_newlines() -> None:
     assert command(build(job(worker={"commands": ["  a ", "b\n\n", "c\nd"]}))) == "a\nb\nc\nd\n"
 
 
+@pytest.mark.process
 def test_commands_are_one_shell(shell: Runner) -> None:
     lines = [
         "cd /",
@@ -339,16 +340,19 @@ def test_commands_are_one_shell(shell: Runner) -> None:
     assert shell(job(worker={"commands": lines})) == (3, "in / 1\n")
 
 
+@pytest.mark.process
 def test_the_commands_of_a_deployment_are_in_the_same_shell(shell: Runner) -> None:
     document = deployed(["echo $X", "Y=own"], ["cd /", "X=pre"], ["echo $X $Y $PWD"])
     assert shell(document) == (0, "pre\npre own /\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", ["set -u", "set -e", "set -eu"])
 def test_options_that_the_commands_set_do_no_harm_to_what_follows(shell: Runner, options: str) -> None:
     assert shell(deployed([options, "true"], after=["echo after"])) == (0, "after\n")
 
 
+@pytest.mark.process
 def test_only_pre_commands_leave_the_status_as_it_is(shell: Runner) -> None:
     assert shell(deployed(["( exit 4 )"], before=["echo pre"])) == (4, "pre\n")
 

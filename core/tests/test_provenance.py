@@ -15,6 +15,8 @@ from pai_runtime.runs.provenance import PROVENANCE
 from pai_runtime.runs.repository import commit_of
 from tests.support import cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 SECRET = "hunter2-is-secret"
 
 

@@ -229,6 +229,7 @@ def watching(folder: Path, *args: str) -> Iterator[tuple[subprocess.Popen[bytes]
                 process.kill()
 
 
+@pytest.mark.process
 def test_a_run_is_watched_until_it_has_ended(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=2)
     with played.engine(), watching(tmp_path, "run") as (process, screen):
@@ -242,6 +243,7 @@ def test_a_run_is_watched_until_it_has_ended(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["TASK", "worker/0", "worker/1"]
 
 
+@pytest.mark.process
 def test_all_runs_are_watched_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / ".pai-runs").mkdir()
     with watching(tmp_path) as (process, screen):

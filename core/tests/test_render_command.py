@@ -11,6 +11,8 @@ from tests.cluster_commands import NO_GPU, Command, cluster, shown
 from tests.small_cluster import SmallCluster
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 __all__ = ["cluster", "shown"]
 
 SECRET = "do-not-tell-anybody"

@@ -13,6 +13,8 @@ from pai_runtime.document.schemas import package_schema
 from pai_runtime.runs.summary import NOT_RETRIED
 from tests.support import NOT_ANALYSED, PROGRAM, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 # Which attempt it is, a task knows only from its environment: everything else begins anew.
 ATTEMPT = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID.$FC_TASK_ATTEMPT_ID; ls"
 

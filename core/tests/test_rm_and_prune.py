@@ -22,6 +22,8 @@ from pai_task.folder import Folder
 from tests.played_run import PlayedRun, timestamp
 from tests.support import PROGRAM, callback, cli, cli_each, job, write_job
 
+pytestmark = pytest.mark.process
+
 AGO = {"now": 0.0, "an-hour": 3600.0, "a-week": 7 * 86400.0}
 
 

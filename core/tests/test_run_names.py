@@ -74,6 +74,7 @@ def test_a_name_that_may_mean_two_runs_means_none() -> None:
     assert named_run("other") == Path(".pai-runs/other")
 
 
+@pytest.mark.process
 def test_every_command_that_takes_a_run_takes_its_name() -> None:
     run = played(".pai-runs/hello-1")
     run.output("worker/0", b"hi\n")

@@ -21,6 +21,7 @@ def _left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.name != "job.yaml")
 
 
+@pytest.mark.process
 def test_a_dry_run_starts_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     touch = f"touch {shlex.quote(str(tmp_path))}/touched"
     prerequisite = {"name": "touches", "callbacks": [callback("taskStarts", touch)]}
@@ -32,6 +33,7 @@ def test_a_dry_run_starts_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     assert _left(tmp_path) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("fields", "options", "status"),
     [
@@ -58,6 +60,7 @@ def test_a_dry_run_ends_as_the_run_would_begin(
     assert set(notes) <= set(real.stderr.splitlines())
 
 
+@pytest.mark.process
 def test_a_dry_run_makes_no_directory_in_a_storage(tmp_path: Path) -> None:
     storage = tmp_path / "data"
     storage.mkdir()
@@ -151,6 +154,7 @@ def test_a_job_without_parameters_has_none_to_set() -> None:
         assert [problem.code for problem in problems.in_order] == ["no-such-parameter"]
 
 
+@pytest.mark.process
 def test_validate_plan_and_run_take_the_same_changes(tmp_path: Path) -> None:
     document = job(
         parameters={"lr": 0.5},
@@ -177,6 +181,7 @@ def test_validate_plan_and_run_take_the_same_changes(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "option", ["--set=x", "--set==1", "--role-instances=worker", "--role-instances=a=-1"]
 )
@@ -185,6 +190,7 @@ def test_a_change_that_is_none_is_a_usage_error(option: str) -> None:
     assert (done.returncode, "expected" in done.stderr) == (2, True)
 
 
+@pytest.mark.process
 def test_only_some_tasks_run_and_only_they_decide_the_job(tmp_path: Path) -> None:
     commands = ['echo "$PAI_TASK_ROLE_INSTANCES"', 'test "$PAI_TASK_INDEX" != 2']
     document = job(worker={"instances": 4, "commands": commands, "completion": {"minFailedInstances": 2}})

@@ -73,6 +73,7 @@ CASES = [
 ]
 
 
+@pytest.mark.process
 def test_a_secret_anywhere_is_accepted_or_refused_with_a_reason(tmp_path: Path) -> None:
     """Whatever the plugin makes of it, it is no bug of the plugin that the user is shown."""
     assert len(CASES) > 50
@@ -87,6 +88,7 @@ def test_a_secret_anywhere_is_accepted_or_refused_with_a_reason(tmp_path: Path) 
             assert "hunter2" not in str(problem)
 
 
+@pytest.mark.process
 def test_a_secret_may_be_any_text_of_a_prerequisite(tmp_path: Path) -> None:
     image = {
         "uri": SECRET,

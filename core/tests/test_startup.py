@@ -11,6 +11,8 @@ from tests.init_harness import PodFolder, config
 from tests.played_run import PlayedRun
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 _LOADED = """
 import atexit, sys
 from pai_runtime.cli import main

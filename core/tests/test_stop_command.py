@@ -5,11 +5,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from pai_runtime.runs.run_lock import is_unlocked, lock, lock_holder
 from pai_task.folder import Folder
 from tests.support import PROGRAM, callback, cli, job, write_job
+
+pytestmark = pytest.mark.process
 
 
 def test_a_run_is_cancelled_as_by_ctrl_c(tmp_path: Path) -> None:

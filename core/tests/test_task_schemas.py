@@ -136,6 +136,7 @@ def test_a_plan_with_a_value_of_another_type_or_without_it_is_refused_as_that(pa
         assert not is_of_another_type or isinstance(wrong, float)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [

@@ -39,6 +39,7 @@ def used(folder: Path, program: str, memory: int) -> dict[str, object]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("memory", [50, 1000])
 def test_the_record_says_the_peak_of_all_processes_and_what_they_share_once(
     tmp_path: Path, memory: int
@@ -52,6 +53,7 @@ def test_the_record_says_the_peak_of_all_processes_and_what_they_share_once(
     assert found["requested"] == {"memoryMB": memory, "cpu": 2, "gpu": 0}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lists_children", [True, False])
 def test_descendants_are_found_with_and_without_the_kernels_list(
     monkeypatch: pytest.MonkeyPatch, *, lists_children: bool

@@ -11,6 +11,8 @@ import pytest
 from tests.job_harness import validated
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, write_job
 
+pytestmark = pytest.mark.process
+
 REFUSED = {
     "pre3_wrong": (28, 9, "no-such-prerequisite", "taskRoles.taskrole.prerequisites[0]", "justecho"),
     "marketplace_role": (10, 21, "no-such-definition", "taskRoles.taskrole.prerequisites[0]", None),

@@ -57,6 +57,7 @@ def test_what_the_lines_of_the_file_mean(text: str, parsed: list[Setting | str])
     assert list(parse_settings(text)) == parsed
 
 
+@pytest.mark.process
 def test_a_step_in_any_language_sets_variables_through_the_file(tmp_path: Path) -> None:
     python = (
         "python3 - <<'END'\nimport os\nwith open(os.environ['PAI_ENV'], 'a') as file:\n"
@@ -74,6 +75,7 @@ def test_a_step_in_any_language_sets_variables_through_the_file(tmp_path: Path) 
     assert "exit sees 1" in run.runtime_log
 
 
+@pytest.mark.process
 def test_a_step_registers_a_new_secret_that_is_masked_at_once(tmp_path: Path) -> None:
     script = (
         'token=fresh-$((20 + 3))-token\necho $token > "$PAI_MASK"\necho it is $token\nexport TOKEN=$token'
@@ -85,6 +87,7 @@ def test_a_step_registers_a_new_secret_that_is_masked_at_once(tmp_path: Path) ->
     assert "fresh-23-token" not in (tmp_path / "variables.json").read_text()
 
 
+@pytest.mark.process
 def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
     prerequisite = {
         "name": "data",
@@ -115,6 +118,7 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
     assert "sesame" not in ended.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("extras", "given", "said"),
     [
@@ -135,6 +139,7 @@ def test_python_writes_at_once_unless_somebody_decides_about_it(
     assert variables["PYTHONUNBUFFERED"]["source"] == source
 
 
+@pytest.mark.process
 def test_the_last_words_of_a_python_program_that_is_killed_are_in_the_log(tmp_path: Path) -> None:
     program = "print('last words'); import os; os.kill(os.getpid(), 9)"
     path = write_job(tmp_path, job(worker={"commands": [f'{sys.executable} -c "{program}"']}))
@@ -143,6 +148,7 @@ def test_the_last_words_of_a_python_program_that_is_killed_are_in_the_log(tmp_pa
     assert "last words" in ended.stdout
 
 
+@pytest.mark.process
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
     ended = cli("variables", tmp_path, "worker/0")
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -156,6 +162,7 @@ def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
     assert f"{tmp_path}/worker/0" in ended.stderr
 
 
+@pytest.mark.process
 def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"instances": 10_000}))
     ended = cli("plan", path, "--task", "worker/9999", "--json")
@@ -184,6 +191,7 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
     assert len(variables) > 1000
 
 
+@pytest.mark.process
 def test_the_file_for_the_peers_holds_no_secret(tmp_path: Path) -> None:
     long = "x" * 200_000
     run = run_task(

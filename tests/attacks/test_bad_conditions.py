@@ -14,6 +14,8 @@ from pai_runtime.cli import FEWEST_FILES, LEAST_MEMORY
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli, in_turn, job, write_job
 
+pytestmark = pytest.mark.process
+
 SHOWING = ["plan", "validate", "ps", "logs", "variables", "plugins list", "--help"]
 # Each command has both as its output, in one of its forms each; where it has but one form, one of them.
 TO_FULL = [

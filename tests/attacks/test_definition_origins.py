@@ -79,6 +79,7 @@ OF_THE_MACHINE = (
 )
 
 
+@pytest.mark.process
 def test_a_path_that_leads_to_any_file_of_the_machine_has_no_message_repeat_what_is_in_it(
     tmp_path: Path,
 ) -> None:
@@ -110,6 +111,7 @@ class _Guarded(FaultServer):
         return Reply(body=text(request.path[1]).encode() + more.encode())
 
 
+@pytest.mark.process
 def test_the_query_of_a_url_is_asked_for_and_written_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +152,7 @@ def test_the_query_of_a_url_is_asked_for_and_written_nowhere(
         assert path.is_dir() or b"hunter2" not in path.read_bytes()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "url", ["https://u:hunter2@x/a.yaml", "https://x /?sig=hunter2", "http://u:hunter2@"]
 )

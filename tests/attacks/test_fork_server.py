@@ -26,6 +26,8 @@ from tests.needs import is_met
 from tests.support import PROGRAM, job, write_job
 from tests.task_harness import plan
 
+pytestmark = pytest.mark.process
+
 SECRET = "a-value-that-nobody-may-find"
 MODES = ["auto", "none"]
 

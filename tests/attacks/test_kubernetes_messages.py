@@ -54,6 +54,7 @@ def hidden(said: str) -> None:
         assert base64.b64encode(value.encode())[:8].decode() not in said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("resource", "quote"),
     [("secrets", min(QUOTED)), *(("jobsets.jobset.x-k8s.io", each) for each in QUOTED)],
@@ -79,6 +80,7 @@ def test_a_refusal_that_quotes_an_object_shows_no_secret_and_no_login(
         hidden(ended.stdout + ended.stderr)
 
 
+@pytest.mark.process
 def test_no_word_about_a_run_shows_the_login(server: ApiServer, path: Path) -> None:
     condition = {"type": "Failed", "status": "True", "reason": "FailedJobs", "message": f"said {TOKEN}"}
     jobset = run_objects.jobset()

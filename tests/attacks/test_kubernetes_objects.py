@@ -14,6 +14,8 @@ from tests.job_harness import planned
 from tests.kubernetes.rendering import container, render_job
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 SECRET = "hunter2-and-more"
 JOB = """\
 protocolVersion: 2

@@ -117,6 +117,7 @@ def test_a_job_that_failed_is_never_a_success(code: int) -> None:
     assert exit_status(run) & 0xFF
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 @pytest.mark.parametrize(
     "command", [["ps"], ["ps", NAME], ["logs", NAME, "worker/0"], ["variables", NAME, "worker/0"]]
@@ -158,6 +159,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 @pytest.mark.parametrize("command", ["ps", "logs", "stop", "rm", "variables"])
 def test_no_answer_breaks_a_command(server: ApiServer, command: str) -> None:
@@ -183,6 +185,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_what_a_task_has_told_as_its_variables_breaks_nothing(server: ApiServer) -> None:
     put_run(server)
@@ -201,6 +204,7 @@ def test_what_a_task_has_told_as_its_variables_breaks_nothing(server: ApiServer)
     assert statuses == {0, 2}
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_a_record_of_any_texts_breaks_no_analysis(server: ApiServer) -> None:
     texts: dict[str, Any] = {
@@ -218,6 +222,7 @@ def test_a_record_of_any_texts_breaks_no_analysis(server: ApiServer) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(ended.stdout + ended.stderr), command
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_the_pods_of_another_run_cannot_pass_for_those_of_this(server: ApiServer) -> None:
     put_run(server)
@@ -231,6 +236,7 @@ def test_the_pods_of_another_run_cannot_pass_for_those_of_this(server: ApiServer
     assert cli("logs", NAME, "worker/0", "--on", "lab").stdout == "true\n"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_a_jobset_that_is_no_run_is_neither_stopped_nor_removed(server: ApiServer) -> None:
     foreign = run_objects.jobset()
@@ -242,6 +248,7 @@ def test_a_jobset_that_is_no_run_is_neither_stopped_nor_removed(server: ApiServe
     assert not {"patch", "delete"} & {each.verb for each in server.requests}
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_a_run_of_ours_that_cannot_be_read_can_be_removed(server: ApiServer) -> None:
     broken = run_objects.jobset(annotations={ROLES: "broken"})
@@ -252,6 +259,7 @@ def test_a_run_of_ours_that_cannot_be_read_can_be_removed(server: ApiServer) -> 
     assert server.list(paths.jobsets(NAMESPACE)) == []
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_a_token_that_expires_while_a_run_is_followed_is_asked_for_again(
     server: ApiServer, tmp_path: Path
@@ -292,6 +300,7 @@ def test_a_token_that_expires_while_a_run_is_followed_is_asked_for_again(
     assert asked.read_text().count("x") == 2
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 @pytest.mark.parametrize("lines", [b"\x00" * 70_000 + b"\n", b"x" * 3_000_000, b"2024-99-99T99:99:99Z x\n"])
 def test_a_log_of_any_bytes_is_given_as_it_is(server: ApiServer, lines: bytes) -> None:
@@ -301,6 +310,7 @@ def test_a_log_of_any_bytes_is_given_as_it_is(server: ApiServer, lines: bytes) -
     assert subprocess.run(argv, capture_output=True, check=True, timeout=100).stdout == lines
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("lab")
 def test_a_run_is_not_followed_to_a_full_disk(server: ApiServer) -> None:
     put_run(server)

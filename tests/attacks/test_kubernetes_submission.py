@@ -13,6 +13,8 @@ from tests.kubernetes.api_server import ApiServer, Fault
 from tests.small_cluster import write_profiles
 from tests.support import PROGRAM, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 NAMESPACE = "team-a"
 SECRET = "hunter2-and-more"
 POINTS = ["jobsets.jobset.x-k8s.io", "secrets", "configmaps"]

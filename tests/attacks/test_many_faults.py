@@ -66,6 +66,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.process
 def test_a_job_with_thousands_of_faults_is_told_in_few_lines_and_each_time_the_same(tmp_path: Path) -> None:
     faulty: dict[str, Mapping[str, Any] | str] = {**FAULTY, **TEXTS}
     paths = [
@@ -82,6 +83,7 @@ def test_a_job_with_thousands_of_faults_is_told_in_few_lines_and_each_time_the_s
         assert len(ended.stderr) < MOST_SHOWN * 1000
 
 
+@pytest.mark.process
 def test_json_says_how_many_faults_it_leaves_out(tmp_path: Path) -> None:
     path = write_job(tmp_path, FAULTY["prerequisites that are not there"])
     document = json.loads(cli("validate", path, "--json").stdout)
@@ -105,6 +107,7 @@ def test_no_more_faults_are_looked_for_than_anybody_mends(tmp_path: Path) -> Non
     assert (problems[0].position.line, problems[1].field) == (1, "taskRoles.w0")
 
 
+@pytest.mark.process
 def test_a_policy_with_thousands_of_faults_is_told_in_few_lines(tmp_path: Path) -> None:
     rules = [{"id": "a.b", "distribution": "x", "versions": f"bad {number}"} for number in NUMBERS]
     for document in (
@@ -118,6 +121,7 @@ def test_a_policy_with_thousands_of_faults_is_told_in_few_lines(tmp_path: Path) 
         assert len(ended.stderr.splitlines()) == MOST_SHOWN + 1
 
 
+@pytest.mark.process
 def test_a_file_of_storages_or_secrets_with_thousands_of_faults_is_told_in_few_lines(tmp_path: Path) -> None:
     job_file = write_job(tmp_path, job())
     storages = write_job(tmp_path, {f"s{number}": 1 for number in NUMBERS}, "storages.yaml")
@@ -128,6 +132,7 @@ def test_a_file_of_storages_or_secrets_with_thousands_of_faults_is_told_in_few_l
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, MOST_SHOWN + 1)
 
 
+@pytest.mark.process
 def test_a_manifest_with_thousands_of_faults_is_told_in_one_short_line(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("com.example.faulty", hooks=[f"pai_{number}" for number in NUMBERS])

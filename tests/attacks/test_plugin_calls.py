@@ -16,6 +16,8 @@ from pai_runtime.host.separate_process import MOST_BYTES
 from tests.plugin_factory import GREETS, Made, Site, uses
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 HOOK = "@hookimpl\ndef pai_prerequisite(use, task):\n"
 
 COMMANDS = {"plan": 1, "run": 2, "validate": 1}

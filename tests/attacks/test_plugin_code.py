@@ -43,6 +43,8 @@ from tests.plugin_factory import (
 )
 from tests.support import JOBS, PROGRAM, cli, job, runtime_log, write_job
 
+pytestmark = pytest.mark.process
+
 EVIL = f"""\
 import os, pathlib
 if {SEEN!r} in os.environ:

@@ -14,6 +14,8 @@ from pai_pod.directories import BadDirectory, pod_directories
 from tests.init_harness import PodFolder, config
 from tests.needs import MOUNT_NAMESPACE
 
+pytestmark = pytest.mark.process
+
 _FULL = """
 import os, subprocess, sys
 from pathlib import Path

@@ -16,6 +16,8 @@ from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, callback, cli, exit_record, job, write_job
 from tests.task_harness import plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 FAILED = {
     "a clone that fails": (["git clone /no/such/repo code", "cd code", "echo training"], 128),
     "any command": (["false", "echo training"], 1),

@@ -25,6 +25,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.process
 def test_of_two_runs_in_one_directory_the_second_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = RunFolder(build(job()).name, out)
@@ -35,6 +36,7 @@ def test_of_two_runs_in_one_directory_the_second_is_refused_and_changes_nothing(
     assert cli("run", tmp_path / "job.yaml", "--out", out).returncode == 0
 
 
+@pytest.mark.process
 def test_a_directory_that_got_its_files_before_the_lock_is_refused_as_any_that_is_not_empty(
     tmp_path: Path,
 ) -> None:
@@ -64,6 +66,7 @@ def locked(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
+@pytest.mark.process
 def test_a_lock_of_somebody_else_on_the_directory_holds_nothing_up(tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
@@ -73,6 +76,7 @@ def test_a_lock_of_somebody_else_on_the_directory_holds_nothing_up(tmp_path: Pat
     assert not out.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("before", "options", "mode"),
     [
@@ -118,6 +122,7 @@ def test_a_run_whose_lock_is_gone_is_lost_and_one_with_a_lock_is_not(tmp_path: P
     assert shown(played) == "lost"
 
 
+@pytest.mark.process
 def test_a_process_that_got_the_number_of_the_engine_meanwhile_is_not_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def traces(text: str) -> set[str]:
     return {run for run in runs if run.strip()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [pytest.param(each, marks=pytest.mark.needs("dash")) if "dash" in each else each for each in SHOWN],
@@ -139,6 +140,7 @@ def test_a_large_secret_is_masked_whole_and_in_part() -> None:
     assert not traces(masks.mask(value[5_000:9_000])) & traces(value[5_300:8_700])
 
 
+@pytest.mark.process
 def test_a_task_leaves_no_secret_in_its_folder(tmp_path: Path) -> None:
     commands = [command for command in SHOWN if "dash" not in command and "sed" not in command]
     script = "\n".join(f"( {command} )" for command in commands)
@@ -190,6 +192,7 @@ SECRET_FIELDS = [
 OTHER_FIELDS = ["tokenizer", "author", "passes", "keyboard", "secretary"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("plugin", ["org.strict", "org.nested", "org.raises", "org.warns"])
 def test_no_message_shows_the_value_of_a_field_that_names_a_secret(plugin: str, tmp_path: Path) -> None:
     site = Site(tmp_path)
@@ -218,6 +221,7 @@ def test_a_field_that_has_only_letters_in_common_is_shown(field: str) -> None:
     assert not names_secret(field)
 
 
+@pytest.mark.process
 def test_no_message_shows_the_value_of_a_secret_that_stands_elsewhere_too(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("org.strict", parameters={"type": "object", "additionalProperties": {"const": 1}})
@@ -278,6 +282,7 @@ def test_code_that_contains_what_occurs_by_chance_is_taken(kind: str, tmp_path: 
     assert find_code(load_file(path)[0], None, [path])
 
 
+@pytest.mark.process
 def test_secrets_that_are_too_large_to_be_hidden_are_refused(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["echo <% $secrets.a %>"]}))
     (tmp_path / "secrets.yaml").write_text(f"a: {'x' * 200_000}\nb: {'y' * 100_000}")
@@ -287,6 +292,7 @@ def test_secrets_that_are_too_large_to_be_hidden_are_refused(tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "script",
     [
@@ -309,6 +315,7 @@ def test_a_step_that_names_something_by_a_secret_leaves_it_nowhere(script: str, 
     json.loads((tmp_path / "variables.json").read_text())
 
 
+@pytest.mark.process
 def test_a_task_without_a_shell_does_not_show_the_path_that_a_secret_is_in(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, environment={"PATH": placeholder("p")}), secrets={"p": "/sesame_open"})
     assert run.process.returncode != 0
@@ -316,6 +323,7 @@ def test_a_task_without_a_shell_does_not_show_the_path_that_a_secret_is_in(tmp_p
     assert b"sesame" not in (run.stdout + run.stderr)
 
 
+@pytest.mark.process
 def test_the_keys_of_who_runs_a_job_stay_outside_of_its_tasks(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["env", "cat -v /proc/$PPID/environ || :"]}))
     done = cli("run", path, "--out", tmp_path / "run", env={"WANDB_API_KEY": "sesame-open"})
@@ -324,6 +332,7 @@ def test_the_keys_of_who_runs_a_job_stay_outside_of_its_tasks(tmp_path: Path) ->
     assert not holders(tmp_path / "run", "sesame")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["env", "export COPY=$WANDB_API_KEY", 'base64 <<<"$WANDB_API_KEY"'])
 def test_a_key_that_is_asked_for_is_in_no_log_and_no_file(command: str, tmp_path: Path) -> None:
     step = {"name": "step", "callbacks": [callback("taskStarts", command)]}
@@ -341,6 +350,7 @@ def test_a_key_that_is_asked_for_is_in_no_log_and_no_file(command: str, tmp_path
         assert not holders(tmp_path / "run", form)
 
 
+@pytest.mark.process
 def test_of_what_comes_from_outside_no_value_is_kept(tmp_path: Path) -> None:
     path = write_job(tmp_path, job())
     run = tmp_path / "run"

@@ -13,6 +13,8 @@ from tests.attacks.test_task_folder import isolated
 from tests.plugin_factory import Site, uses
 from tests.support import PROGRAM, cli, content, job, write_job
 
+pytestmark = pytest.mark.process
+
 VALUE = "correct-horse-battery-staple"
 
 

@@ -29,6 +29,8 @@ from tests.support import (
 )
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 OF_A_TASK = (
     "state.json",
     "exit.yaml",

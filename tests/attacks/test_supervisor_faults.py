@@ -10,6 +10,8 @@ from pai_task.vocabulary import Event
 from tests import faulty_supervisor
 from tests.task_harness import plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 EVENTS: list[Event] = ["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
 
 

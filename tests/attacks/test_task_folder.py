@@ -22,6 +22,8 @@ from pai_task.folder import Folder
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, PROGRAM, callback, cli, content, job, write_job
 
+pytestmark = pytest.mark.process
+
 isolated = pytest.mark.needs("user namespaces")
 needs_root = pytest.mark.needs("root", "mounts")
 MODES = [pytest.param("required", marks=isolated), "none"]

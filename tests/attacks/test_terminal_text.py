@@ -20,6 +20,8 @@ from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses
 from tests.support import PROGRAM, callback, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 EVIL = (
     "\x1b[8m\x1b]0;x\x07\x1b[2J\x9b2J\x90q\x08\x7f\r\x0b\x0c\x1c\x85"  # controls
     "\u200e\u202e\u2066\u061c\u200b\u2028\u2029\u00ad\ufeff\ue000\U000e0041"  # directions, formats, breaks

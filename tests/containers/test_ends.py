@@ -16,6 +16,8 @@ from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.containers.runc import Mount, Running
 from tests.task_harness import plan, shell
 
+pytestmark = pytest.mark.process
+
 Image = Callable[[str], Path]
 
 

@@ -10,6 +10,8 @@ from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.task_harness import plan, shell
 from tools.images import Conditions, faults, init
 
+pytestmark = pytest.mark.process
+
 _STEPS = [
     shell("taskStarts", 0, 'echo "starts: $GREETING"; export CARRIED=over'),
     shell("taskFails", 0, 'echo "fails: $PAI_TASK_EXIT_CODE"'),

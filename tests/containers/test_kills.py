@@ -4,7 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tools.kills import kill_pod, kills, parts_of_pods
+
+pytestmark = pytest.mark.process
 
 
 def test_what_is_left_of_a_pod_that_is_killed_at_any_moment_agrees(

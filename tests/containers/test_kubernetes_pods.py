@@ -28,7 +28,7 @@ from tests.containers.volumes import Image, Object
 from tests.kubernetes.rendering import render_file
 from tests.support import PROGRAM, ROOT, cli, content, job, until, write_job
 
-pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
+pytestmark = [pytest.mark.process, pytest.mark.needs("iproute2", "dnsmasq-base")]
 
 _DEMO = ROOT / "examples" / "demo.yaml"
 _BETWEEN = re.compile(r"\[PAI_RUNTIME_ERROR_START\]\n(.*)\[PAI_RUNTIME_ERROR_END\]\n", re.DOTALL)

@@ -12,6 +12,8 @@ from tests.containers.pod import Pod
 from tests.support import ROOT
 from tests.test_documentation import blocks, shown_pattern
 
+pytestmark = pytest.mark.process
+
 _PAGE = ROOT / "docs/pods.md"
 
 

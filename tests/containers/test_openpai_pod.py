@@ -20,6 +20,8 @@ from tests.framework_object import framework_object, hashed, role_status, task_r
 from tests.pods import example_pod
 from tests.support import cli
 
+pytestmark = pytest.mark.process
+
 Image = Callable[[str], Path]
 
 _VARIABLES = example_pod("openpai").task.environment

@@ -15,6 +15,8 @@ from tests.init_harness import USES
 from tests.job_harness import planned
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 Image = Callable[[str], Path]
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.containers.pod import Pod
 
+pytestmark = pytest.mark.process
+
 _EXIT_SPEC = "- containerExitCode: 44\n  patterns: [{userLogRegex: a known line}]\n"
 
 

@@ -24,6 +24,7 @@ from tests.containers.runc import Mount, Running
 from tests.support import job, write_job
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.needs("openssh-server", "openssh-client", "libnss-wrapper"),
 ]
 

@@ -31,7 +31,7 @@ from tests.support import PROGRAM, ROOT, callback, cli, job, until, write_job
 from tests.test_documentation import blocks
 from tests.typed_terminal import Terminal
 
-pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
+pytestmark = [pytest.mark.process, pytest.mark.needs("iproute2", "dnsmasq-base")]
 
 SECRET = "w0rld-s3cret"
 

@@ -109,6 +109,7 @@ def test_of_what_they_say_the_error_is_shown(stderr: bytes, shown: str) -> None:
     assert client.said(stderr) == shown
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", ["echo '[]'", "echo nothing", "echo Error: no rights >&2; exit 125"])
 def test_a_program_that_cannot_be_used_is_no_crash(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from tests.podman import IMAGE, OF_USER, USER, make_images, podman, podman_envir
 from tests.support import PROGRAM, ROOT, callback, cli, content, exit_record, job, made_once, until, write_job
 from tests.test_documentation import blocks
 
-pytestmark = pytest.mark.needs("containers")
+pytestmark = [pytest.mark.process, pytest.mark.needs("containers")]
 
 RESOURCES = {"cpu": 1, "memoryMB": 64, "gpu": 0}
 _CMD = "com.microsoft.pai.runtimeplugin"

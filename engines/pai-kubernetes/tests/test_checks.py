@@ -13,6 +13,8 @@ from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.support import job, line_of, write_job
 
+pytestmark = pytest.mark.process
+
 PROFILE = KubernetesProfile(
     name="lab",
     runtime_image="registry.example.com/pai-runtime:1",

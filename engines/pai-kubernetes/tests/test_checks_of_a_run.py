@@ -19,6 +19,8 @@ from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.support import ROOT, job, write_job
 
+pytestmark = pytest.mark.process
+
 PROFILE = """
 engine: kubernetes
 runtimeImage: registry.example.com/pai-runtime:1

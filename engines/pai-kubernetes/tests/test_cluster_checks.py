@@ -24,6 +24,8 @@ from tests.kubernetes.played_cluster import api_of
 from tests.kubernetes.rendering import RUN, planned, render_file
 from tests.support import ROOT, job, line_of, write_job
 
+pytestmark = pytest.mark.process
+
 PROFILE = KubernetesProfile(
     "lab",
     "registry.example.com/runtime:1",

@@ -205,6 +205,7 @@ def test_a_job_that_requires_definitions_tells_of_its_peers_too(server: ApiServe
     assert "PAI_worker_1_api_PORT" in variables
 
 
+@pytest.mark.process
 def test_a_job_of_version_1_tells_of_its_peers_too(server: ApiServer) -> None:
     reader = _told(PlayedCluster(server))
     text = json.dumps(legacy_job(role(taskNumber=2, portList=[port("api")])))

@@ -19,6 +19,8 @@ from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer
 from tests.support import PROGRAM, cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 NAMESPACE = "team-a"
 SECRET = "do-not-tell-anybody"
 UNSCHEDULABLE = "0/4 nodes are available: 4 Insufficient cpu."

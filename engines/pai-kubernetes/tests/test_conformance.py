@@ -23,6 +23,8 @@ from tests.kubernetes import run_objects  # noqa: E402 - as above
 from tests.kubernetes.api_server import ApiServer  # noqa: E402 - as above
 from tests.kubernetes.jobset_model import End, JobSet  # noqa: E402 - as above
 
+pytestmark = pytest.mark.process
+
 _CAPACITY = {"cpu": "8", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
 

@@ -78,6 +78,7 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
+@pytest.mark.process
 def test_a_token_that_expired_is_asked_for_again(plugin: Plugin) -> None:
     with ApiServer(tokens=["token-0"]) as server:
         api = Api(plugin.access(server), "", "lab")
@@ -93,6 +94,7 @@ def test_a_token_that_expired_is_asked_for_again(plugin: Plugin) -> None:
     assert (caught.value.status, plugin.calls) == (401, 3)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("expires", "calls"), [("2001-01-01T00:00:00Z", 2), ("2101-01-01T00:00:00Z", 1)])
 def test_what_expires_is_asked_for_before_it_is_refused(plugin: Plugin, expires: str, calls: int) -> None:
     plugin.gives({"token": "token", "expirationTimestamp": expires})
@@ -103,6 +105,7 @@ def test_what_expires_is_asked_for_before_it_is_refused(plugin: Plugin, expires:
     assert plugin.calls == calls
 
 
+@pytest.mark.process
 def test_the_command_is_told_what_it_wants_to_know(plugin: Plugin) -> None:
     environment = [{"name": "PLACE", "value": "lab"}]
     with ApiServer() as server:
@@ -113,6 +116,7 @@ def test_the_command_is_told_what_it_wants_to_know(plugin: Plugin) -> None:
     assert plugin.told == [info, ["one"], "lab"]
 
 
+@pytest.mark.process
 def test_one_refused_login_is_asked_for_once(plugin: Plugin) -> None:
     with ApiServer() as server:
         credentials = plugin.access(server).credentials
@@ -121,6 +125,7 @@ def test_one_refused_login_is_asked_for_once(plugin: Plugin) -> None:
     assert (credentials.renewed(first), plugin.calls) == (second, 2)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "words"),
     [
@@ -148,6 +153,7 @@ def test_a_command_that_fails_is_shown_with_what_it_said(
     assert f"{tmp_path / 'kubeconfig.yaml'}:" in shown
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "status",
     [
@@ -167,6 +173,7 @@ def test_a_login_of_no_use_is_refused_without_showing_it(plugin: Plugin, status:
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -182,6 +189,7 @@ def test_a_command_that_cannot_be_asked_is_told(plugin: Plugin, change: dict[str
     assert word in str(caught.value)
 
 
+@pytest.mark.process
 def test_a_command_with_a_relative_path_is_beside_the_kubeconfig(plugin: Plugin) -> None:
     script = plugin.folder / "login"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "${{0%/*}}/plugin.py"\n')

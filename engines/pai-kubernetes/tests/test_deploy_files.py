@@ -176,6 +176,7 @@ def jobset(*specs: Mapping[str, Any], name: str = "demo") -> dict[str, Any]:
     return {"kind": "JobSet", "metadata": {"name": name}, "spec": {"replicatedJobs": jobs}}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "parts", [MOST_PARTS, MOST_PARTS + 1], ids=["code in ConfigMaps", "code on a storage"]
 )
@@ -470,6 +471,7 @@ def test_nobody_but_the_controllers_of_the_cluster_manages_a_job(manager: str) -
         assert refusal(document, resource="jobsets", edited={"managers": f"['{manager}']"}) == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cluster", ["default", "urgent"])
 def test_what_the_example_profile_and_the_examples_of_queues_say_is_allowed_together(
     tmp_path: Path, cluster: str

@@ -46,6 +46,7 @@ def pod(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s
 EXEC = [str(PROGRAM), "exec", "--on", "lab", NAME, "worker/0"]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("pod")
 def test_its_streams_are_the_callers_byte_for_byte_and_so_is_its_exit_status() -> None:
     data = bytes(range(256)) * 1024
@@ -56,6 +57,7 @@ def test_its_streams_are_the_callers_byte_for_byte_and_so_is_its_exit_status() -
     assert (ended.stdout == data, ended.stderr, ended.returncode) == (True, b"error\n", 7)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("pod")
 def test_on_a_terminal_it_has_one_of_its_own_and_the_callers_is_as_it_was_afterwards() -> None:
     shell = Terminal("sh", "-c", 'stty -g; "$@"; echo "status $?"; stty -g', "sh", *EXEC)

@@ -105,6 +105,7 @@ def test_what_a_task_writes_in_the_place_of_its_state_is_no_service(played: Play
         assert reader.services(run.tasks[0]) == {}
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("played")
 def test_it_is_printed_and_forwarded_until_ctrl_c(
     server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

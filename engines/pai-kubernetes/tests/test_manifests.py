@@ -36,6 +36,8 @@ from tests.kubernetes.rendering import (
 )
 from tests.support import job, write_job
 
+pytestmark = pytest.mark.process
+
 LOGIN = {"username": "alice", "password": "<% $secrets.password %>"}
 
 

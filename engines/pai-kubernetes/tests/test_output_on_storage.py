@@ -111,6 +111,7 @@ def test_of_a_run_that_is_gone_it_is_said_where_its_output_is(cluster: PlayedClu
     assert str(mounted / NAME) in run.reason
 
 
+@pytest.mark.process
 def test_the_commands_read_it(
     cluster: PlayedCluster, mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

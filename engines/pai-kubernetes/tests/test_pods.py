@@ -17,6 +17,8 @@ from pai_task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, container, pod, render_job
 from tests.support import job
 
+pytestmark = pytest.mark.process
+
 TOLERATION = {"key": "pool", "operator": "Exists"}
 
 

@@ -20,7 +20,7 @@ from tests.support import cli, job, write_job
 
 SECRET = "do-not-tell-anybody"
 
-pytestmark = pytest.mark.usefixtures("lab")
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("lab")]
 
 
 def printing(**fields: Any) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from tests.kubernetes.published_schemas import models_of_jobset, validate
 from tests.kubernetes.rendering import PROFILE, planned, render_job, render_plans
 from tests.support import JOBS, ROOT, job
 
+pytestmark = pytest.mark.process
+
 FILES = [*(ROOT / "examples").glob("*.yaml"), *JOBS.rglob("*.yaml"), *JOBS.rglob("*.json")]
 MORE_IS_NEEDED = {
     "marketplace_require.yaml",

@@ -143,6 +143,7 @@ def end(server: ApiServer, name: str, reader: Reader) -> None:
     follow(reader, PlayedView(script))
 
 
+@pytest.mark.process
 def test_people_may_do_what_the_commands_do_and_no_more(
     server: ApiServer, cluster: KubernetesCluster, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_people_may_do_what_the_commands_do_and_no_more(
     assert {each.query.get("dryRun") for each in pods} == {"All"}
 
 
+@pytest.mark.process
 def test_who_may_only_look_can_look_and_no_more(
     server: ApiServer, cluster: KubernetesCluster, tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ def test_who_may_only_look_can_look_and_no_more(
     assert asked(server) == allowed("pai-runtime-reader")
 
 
+@pytest.mark.process
 def test_who_may_enter_tasks_can_do_so_and_no_more(
     server: ApiServer, cluster: KubernetesCluster, tmp_path: Path
 ) -> None:

@@ -206,6 +206,7 @@ wait_for_framework(environment, lambda _: ["worker-1"], say, service_account=Pat
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("reply", [WAITING, Reply(raw=b"HTTP/1.1", hang=True)])
 def test_a_signal_ends_the_wait_at_once(number: signal.Signals, reply: Reply) -> None:

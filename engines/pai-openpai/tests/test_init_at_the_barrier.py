@@ -16,6 +16,8 @@ from tests.fault_server import FaultServer, Reply
 from tests.init_harness import PodFolder, framework, framework_variables
 from tests.support import PROGRAM, job, until
 
+pytestmark = pytest.mark.process
+
 JOB = job(worker={"instances": 3})
 COMPLETE = Reply(body=json.dumps(framework(JOB)).encode())
 WAITING = Reply(body=json.dumps(framework(JOB, hosts=False)).encode())

@@ -13,6 +13,8 @@ from tests.openpai.lab import Lab
 from tests.openpai.rest_server import Fault
 from tests.support import ROOT, job
 
+pytestmark = pytest.mark.process
+
 SKUS = {"A100": {"cpu": 12, "memory": 65536, "gpu": 1}, "K80": {"cpu": 4, "memory": 8192, "gpu": 1}}
 
 

@@ -16,6 +16,8 @@ from tests.openpai.planned_jobs import cmd
 from tests.openpai.rest_server import Fault
 from tests.support import job
 
+pytestmark = pytest.mark.process
+
 WHOLE = 'test "$(./train.sh)" = trained && test "$(readlink last)" = data/one && test "$(cat last)" = 1'
 
 

@@ -8,6 +8,8 @@ from tests.openpai.lab import Lab
 from tests.small_cluster import write_profiles
 from tests.support import cli, job, write_job
 
+pytestmark = pytest.mark.process
+
 ON = ("--on", "lab")
 SECRET = "s3cr3t-of-the-job"
 

@@ -18,6 +18,8 @@ from pai_runtime.engines.profiles import Profile  # noqa: E402 - as above
 from tests.openpai.rest_server import OpenpaiServer  # noqa: E402 - as above
 from tests.piped_stage import PipedStage  # noqa: E402 - as above
 
+pytestmark = pytest.mark.process
+
 
 class OpenpaiStage(PipedStage):
     """A stand-in server, whose user is another than the one of the tests."""

@@ -79,6 +79,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.process
 def test_a_password_is_not_kept_and_its_login_ends(
     openpai: Lab, log_in: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_job_has_no_more_tasks_than_a_cluster_can_have() -> None:
     assert len(view.run.tasks) == 20_000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"[1, 2]", b"null", b"[" * 100_000])
 def test_a_reply_that_is_none_of_openpais_is_no_fault_of_the_engine(openpai: Lab, body: bytes) -> None:
     reader = openpai.submit(job(worker={"commands": ["exec tail -f /dev/null"]}))

@@ -23,6 +23,8 @@ from tests.openpai.log_manager import rotate
 from tests.openpai.rest_server import Fault, OpenpaiServer
 from tests.support import job, until
 
+pytestmark = pytest.mark.process
+
 HELD = ["exec tail -f /dev/null"]
 
 

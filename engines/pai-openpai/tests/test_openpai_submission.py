@@ -17,6 +17,8 @@ from tests.openpai.lab import Lab, run_of
 from tests.openpai.rest_server import Fault, OpenpaiServer
 from tests.support import job
 
+pytestmark = pytest.mark.process
+
 POST = ("POST", "/api/v2/jobs")
 HELD = job(worker={"commands": ["exec tail -f /dev/null"]})
 SECRET = "s3cr3t-of-the-job"

@@ -235,6 +235,7 @@ def test_each_task_of_many_is_told_where_all_are(tasks: int) -> None:
     assert variables(where, "my_role", own, whole) == calculated(tasks, own)
 
 
+@pytest.mark.process
 def test_a_plan_for_a_pod_has_the_variables_that_its_placement_tells_and_no_others() -> None:
     roles, problems = checked_roles(JOB)
     where = framework_placement(framework(), JOB, AS_WORKER, FOLDER)

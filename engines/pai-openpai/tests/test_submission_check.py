@@ -57,6 +57,7 @@ def used(prerequisite: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"prerequisites": [prerequisite], "worker": {"prerequisites": [prerequisite["name"]]}, **more}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 @pytest.mark.parametrize("runtime", ["pai-runtime", "openpai"])
 def test_an_example_is_accepted_or_refused_before_any_request(path: Path, runtime: str) -> None:

@@ -68,6 +68,7 @@ def roles(**more: Mapping[str, Any]) -> dict[str, Any]:
     return {name: job(worker=fields)["taskRoles"]["worker"] for name, fields in more.items()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_is_accepted_and_its_commands_are_the_planned_ones(path: Path) -> None:
     found, text, submission = submitted(path)
@@ -76,6 +77,7 @@ def test_every_example_is_accepted_and_its_commands_are_the_planned_ones(path: P
     assert submission.public == yaml.safe_load(text.shown)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_pod_plans_of_the_text_what_was_planned_of_the_file(path: Path, tmp_path: Path) -> None:
     found, plans = planned(path)
@@ -96,6 +98,7 @@ def test_the_pod_plans_of_the_text_what_was_planned_of_the_file(path: Path, tmp_
         assert plan.hold == other.hold
 
 
+@pytest.mark.process
 def test_the_pod_makes_the_planned_command_of_the_one_that_it_is_given() -> None:
     path = EXAMPLES / "references.yaml"
     found, text, submission = submitted(path)
@@ -338,6 +341,7 @@ def test_prerequisites_are_plain_and_in_the_order_of_their_use() -> None:
     assert "require" not in last
 
 
+@pytest.mark.process
 def test_a_parameter_with_the_name_of_a_field_stays_a_parameter(tmp_path: Path) -> None:
     storage = {"name": "data", "type": "storage", "plugin": "pvc_storage", "parameters": {"name": "nfs-1"}}
     document = mounting(tmp_path, prerequisites=[storage], worker={"prerequisites": ["data"]})
@@ -386,6 +390,7 @@ def test_what_is_given_to_roles_differently_is_refused() -> None:
     assert found[0] == "changed-by-openpai"
 
 
+@pytest.mark.process
 def test_storages_that_the_tasks_mount_are_those_of_the_job(tmp_path: Path) -> None:
     document = mounting(
         tmp_path,
@@ -401,6 +406,7 @@ def test_storages_that_the_tasks_mount_are_those_of_the_job(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("known", "is_there"), [((), 0), (("data",), 1), (None, 1)])
 def test_a_storage_that_is_missing_is_left_out_where_that_is_no_failure(
     tmp_path: Path, known: tuple[str, ...] | None, is_there: int
@@ -410,6 +416,7 @@ def test_a_storage_that_is_missing_is_left_out_where_that_is_no_failure(
     assert ("storages" in document["extras"]) == is_there
 
 
+@pytest.mark.process
 def test_a_storage_that_is_mounted_in_two_ways_is_refused(tmp_path: Path) -> None:
     uses = [cmd(name, "true", requireStorages=[{"name": "data", "mountPath": f"/{name}"}]) for name in "ab"]
     with pytest.raises(InvalidInput) as caught:

@@ -158,6 +158,7 @@ def test_a_password_that_is_a_reference_to_a_secret_is_accepted() -> None:
     assert check(with_password("<% $secrets.a %>")) == []
 
 
+@pytest.mark.process
 def test_the_command_says_both_what_is_wrong_and_what_openpai_refuses(tmp_path: Path) -> None:
     document = job(worker={"commands": []})
     path = write_job(tmp_path, document)
@@ -181,6 +182,7 @@ def test_a_job_of_version_1_has_to_be_converted() -> None:
     assert "convert" in problem.message
 
 
+@pytest.mark.process
 def test_a_platform_that_no_plugin_knows_or_the_policy_refuses_is_an_error(tmp_path: Path) -> None:
     path, policy = write_job(tmp_path, job()), tmp_path / "policy.yaml"
     policy.write_text("policyVersion: 1\nplugins: []\n")

@@ -15,7 +15,7 @@ from pai_task.paths import BUNDLE
 from pai_task.signals import STOP_SIGNALS
 from tests.bundle_harness import USER, Image
 
-pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")
+pytestmark = [pytest.mark.process, pytest.mark.needs("mounts", "bash-static", "busybox-static")]
 
 USES_ALL = f"""
 import ctypes, hashlib, socket, ssl, threading, subprocess

@@ -16,6 +16,8 @@ from pai_pod.bundle_copy import bundle_on_its_way
 from pai_pod.errors import InitFailed
 from tests.needs import MOUNT_NAMESPACE
 
+pytestmark = pytest.mark.process
+
 _PLACE = """
 import sys
 from pathlib import Path

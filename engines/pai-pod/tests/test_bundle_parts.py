@@ -115,6 +115,7 @@ def test_what_is_not_installed_is_named(site: Site) -> None:
         names()
 
 
+@pytest.mark.process
 def test_a_plugin_has_the_digest_that_plans_name(
     site: Site, tmp_path: Path, own_libraries: Libraries
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_plugin_has_the_digest_that_plans_name(
     assert copied.changed_files == []
 
 
+@pytest.mark.process
 def test_plugins_are_what_they_were(bundle: Path) -> None:
     """Editable ones too, for which plans name no digest."""
     found = {}
@@ -139,6 +141,7 @@ def test_plugins_are_what_they_were(bundle: Path) -> None:
     assert all(found.values())
 
 
+@pytest.mark.process
 def test_it_has_nothing_that_runs_at_a_start_or_was_not_compiled_for_it(bundle: Path) -> None:
     assert list(bundle.rglob("*.pth")) == []
     assert list(bundle.rglob("*customize.py")) == []
@@ -146,6 +149,7 @@ def test_it_has_nothing_that_runs_at_a_start_or_was_not_compiled_for_it(bundle: 
     assert list((bundle / "site/pai_cmd").rglob("*.pyc")) == []
 
 
+@pytest.mark.process
 def test_a_module_is_there_once(bundle: Path) -> None:
     """As its source, if it is a plugin's, which plans pin; else as byte code: each pod gets a copy of it."""
     assert list(bundle.rglob("__pycache__")) == []
@@ -154,6 +158,7 @@ def test_a_module_is_there_once(bundle: Path) -> None:
     assert with_sources == {each["distribution"].replace("-", "_") for each in plugins}
 
 
+@pytest.mark.process
 def test_the_package_of_each_of_our_distributions_is_there(bundle: Path) -> None:
     """Also of those that are installed as a checkout, and of libraries, which no entry point names."""
     distributions = json.loads((bundle / "bundle.json").read_text())["distributions"]
@@ -162,11 +167,13 @@ def test_the_package_of_each_of_our_distributions_is_there(bundle: Path) -> None
     assert own <= {path.name for path in (bundle / "site").iterdir()}
 
 
+@pytest.mark.process
 def test_everybody_can_read_it(bundle: Path) -> None:
     modes = {stat.filemode(path.lstat().st_mode) for path in bundle.rglob("*")}
     assert modes == {"drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"}
 
 
+@pytest.mark.process
 @pytest.mark.needs("binutils")
 def test_libraries_are_looked_for_in_the_bundle_only(bundle: Path) -> None:
     paths = [*bundle.rglob("*.so"), *bundle.rglob("*.so.*")]
@@ -191,6 +198,7 @@ def test_the_programs_of_images_that_have_none_must_be_static(
             static_programs.add_static_programs(tmp_path / places[0][1:].replace("/", "-"))
 
 
+@pytest.mark.process
 def test_without_patchelf_it_says_how_to_get_it(
     own_libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +208,7 @@ def test_without_patchelf_it_says_how_to_get_it(
         own_libraries.add_program(PYTHON, tmp_path / "bundle/bin/python3")
 
 
+@pytest.mark.process
 def test_the_same_inputs_give_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     before = os.umask(0o077)
@@ -212,6 +221,7 @@ def test_the_same_inputs_give_the_same_bytes(bundle: Path, tmp_path: Path) -> No
     assert f"{made} is a bundle" in ended.stderr
 
 
+@pytest.mark.process
 def test_a_directory_with_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     ended = cli("bundle", tmp_path)

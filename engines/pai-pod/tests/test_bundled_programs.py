@@ -18,7 +18,10 @@ from tests.bundle_harness import USER, Image
 from tests.git_server import GitServer, git, make_repository
 from tests.support import made_once
 
-pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static", "openssh-client", "openssh-server")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.needs("mounts", "bash-static", "busybox-static", "openssh-client", "openssh-server"),
+]
 
 HOSTILE = {
     "GLIBC_TUNABLES": "glibc.malloc.check=3",

@@ -19,6 +19,7 @@ def with_ports(first: Any, **worker: Any) -> dict[str, Any]:
     return job(extras={"firstPorts": first}, worker={"resourcePerInstance": _RESOURCES, **worker})
 
 
+@pytest.mark.process
 def test_each_task_has_the_next_ones(tmp_path: Path) -> None:
     path = write_job(tmp_path, with_ports({"worker": {"grpc": 8800, "http": 9000}}, instances=2))
     assert not validated(path)
@@ -77,6 +78,7 @@ def test_two_roles_cannot_have_the_same(tmp_path: Path) -> None:
     assert (problem.code, problem.field) == ("port-conflict", "extras.firstPorts.other.web")
 
 
+@pytest.mark.process
 def test_all_that_are_taken_are_told_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
         taken = sorted(each.getsockname()[1] for each in (one, other))

@@ -40,6 +40,7 @@ def test_no_secret_is_in_its_representation() -> None:
     assert "s3cret" not in repr(_HANDOVER)
 
 
+@pytest.mark.process
 @pytest.mark.needs("root")
 def test_any_user_can_take_what_root_hands_over(tmp_path: Path) -> None:
     for outer in (tmp_path, *tmp_path.parents[:2]):

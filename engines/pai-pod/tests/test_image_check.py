@@ -100,12 +100,14 @@ def token_registry(
         yield address, tokens
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_of_any_kind_exists(registry: str, kind: str, check: Check) -> None:
     assert check(f"{registry}/public:{kind}").outcome == "exists"
     assert check(f"{registry}/deep/er/path:{kind}").outcome == "exists"
 
 
+@pytest.mark.process
 def test_a_digest_is_what_is_asked_for(registry: str, images: Path, check: Check) -> None:
     digest = (images / "digest").read_text()
     assert check(f"{registry}/public@{digest}").outcome == "exists"
@@ -113,10 +115,12 @@ def test_a_digest_is_what_is_asked_for(registry: str, images: Path, check: Check
     assert check(f"{registry}/public:index@sha256:{'0' * 64}").outcome == "missing"
 
 
+@pytest.mark.process
 def test_localhost_is_a_registry_by_its_name_too(registry: str, check: Check) -> None:
     assert check(f"localhost:{registry.partition(':')[2]}/public:oci").outcome == "exists"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("image", ["public:no-such-tag", "no-such-repository:oci", "public:Index"])
 def test_what_an_open_registry_does_not_have_is_missing(registry: str, image: str, check: Check) -> None:
     verdict = check(f"{registry}/{image}")
@@ -131,6 +135,7 @@ def test_what_is_no_reference_is_missing_and_nobody_is_asked(uri: str, check: Ch
     assert check(uri).outcome == "missing"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("image", "password", "outcome", "pauses"),
     [
@@ -150,6 +155,7 @@ def test_a_registry_with_basic_authentication(
     assert len(check.clock.pauses) == pauses
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("image", "password", "outcome", "pauses"),
     [
@@ -178,6 +184,7 @@ def test_a_registry_with_tokens(
     assert len(check.clock.pauses) == pauses
 
 
+@pytest.mark.process
 def test_the_password_goes_to_the_token_server_and_never_to_the_registry(
     token_registry: tuple[str, TokenServer], check: Check
 ) -> None:
@@ -297,6 +304,7 @@ def test_what_comes_of_each_answer(name: str, check: Check, monkeypatch: pytest.
     assert case.least <= sum(check.clock.pauses) <= case.most
 
 
+@pytest.mark.process
 def test_a_registry_that_recovers_is_asked_again_through_the_real_one(registry: str, check: Check) -> None:
     with Front(registry) as front:
         front.replies += [Reply(503), later("2")]
@@ -331,6 +339,7 @@ def issued(body: bytes) -> Reply:
     return Reply(200, body)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("replies", "login", "outcome", "pauses"),
     [

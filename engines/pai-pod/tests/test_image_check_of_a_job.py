@@ -10,7 +10,7 @@ from tests.init_harness import PodFolder, api_server, framework, framework_varia
 from tests.registry_server import MANIFEST, PASSWORD, USER, Front, docker_registry, htpasswd, push
 from tests.support import made_once
 
-pytestmark = pytest.mark.needs("docker-registry")
+pytestmark = [pytest.mark.process, pytest.mark.needs("docker-registry")]
 
 
 @pytest.fixture(scope="module")

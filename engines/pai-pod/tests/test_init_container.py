@@ -30,6 +30,8 @@ from tests.init_harness import (
 )
 from tests.plugin_factory import Made, Site, policy_rule, write_policy
 
+pytestmark = pytest.mark.process
+
 SSH = {"plugin": "ssh", "parameters": {"jobssh": True}}
 JOB_KEY = {"key": "private", "pubKey": "public"}
 _ALLOWED = {"id": "com.microsoft.pai.engine.pod", "distribution": "pai-pod", "versions": "*"}

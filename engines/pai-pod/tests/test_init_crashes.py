@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.init_harness import CMD, PodFolder, config
 from tests.plugin_factory import Site
+
+pytestmark = pytest.mark.process
 
 _KILLED = """
 import os, signal, sys

@@ -9,6 +9,8 @@ import yaml
 
 from tests.init_harness import USES, PodFolder, api_server, framework, framework_variables, pod_job
 
+pytestmark = pytest.mark.process
+
 CALLBACK = {"event": "taskStarts", "commands": ["echo used"]}
 UNRESOLVED = "echo <% $parameters.none %>"
 SCRIPT = {"name": "script", "type": "script", "plugin": "cmd", "callbacks": [CALLBACK]}

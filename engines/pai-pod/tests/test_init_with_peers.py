@@ -14,6 +14,8 @@ from pai_task.code_archive import code_digest
 from tests.all_plugins import EXAMPLE, repository
 from tests.init_harness import CHANGED, CMD, JOB, PEERS, RUN_SECRET, USES, PodFolder, pod_job, run_pod
 
+pytestmark = pytest.mark.process
+
 
 def variables(pod: PodFolder) -> dict[str, str]:
     shared = json.loads((pod.volume / "runtime.d" / "shared.json").read_text())

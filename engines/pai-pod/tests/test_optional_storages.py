@@ -8,6 +8,8 @@ import pytest
 
 from tests.init_harness import PodFolder, config
 
+pytestmark = pytest.mark.process
+
 _STORAGES = {
     "teamwise_storage": {"storageConfigNames": ["confignfs"]},
     "pvc_storage": {"name": "data"},

@@ -266,6 +266,7 @@ def test_the_only_task_needs_no_name_server(monkeypatch: pytest.MonkeyPatch) -> 
     assert find_addresses(peers, {OWN: "w"}, OWN, {"POD_IP": "fd00::1"}, print) == {OWN: "fd00::1"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_wait_at_once(number: int) -> None:
     script = (

@@ -67,6 +67,7 @@ print(*sorted(str(path.relative_to(volume)) for path in volume.rglob("*")), sep=
 """
 
 
+@pytest.mark.process
 @pytest.mark.needs("mounts")
 def test_mounts_are_kept_with_what_is_in_them_and_above_them(tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()

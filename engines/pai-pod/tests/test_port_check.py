@@ -116,6 +116,7 @@ print(taken_ports({"low": (1,)}))
 """
 
 
+@pytest.mark.process
 def test_a_port_that_this_user_must_not_take_is_not_taken() -> None:
     """Nobody listens on port 1."""
     done = subprocess.run(

@@ -116,6 +116,7 @@ def told(document: Mapping[str, Any]) -> bytes:
     return told_line(document)
 
 
+@pytest.mark.process
 def test_the_log_is_printed_as_it_grows_byte_for_byte(volume: Path) -> None:
     with sidecar(volume) as printer:
         for data in (b"one\n", b"\xff\0 half", b" of a line\n\n"):
@@ -125,6 +126,7 @@ def test_the_log_is_printed_as_it_grows_byte_for_byte(volume: Path) -> None:
         assert printer.end() == b"rest\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_without_a_log_it_waits_for_its_end(volume: Path, number: int) -> None:
     log(volume, b"begun\n")
@@ -133,6 +135,7 @@ def test_without_a_log_it_waits_for_its_end(volume: Path, number: int) -> None:
         assert printer.end(number) == b""
 
 
+@pytest.mark.process
 def test_the_output_is_on_a_storage_while_the_task_runs_and_complete_at_its_end(
     volume: Path, tmp_path: Path
 ) -> None:
@@ -155,6 +158,7 @@ def test_the_output_is_on_a_storage_while_the_task_runs_and_complete_at_its_end(
     assert json.loads((copied / "variables.json").read_text()) == OWN
 
 
+@pytest.mark.process
 def test_a_storage_that_cannot_be_written_is_said_and_the_log_is_printed(
     volume: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +170,7 @@ def test_a_storage_that_cannot_be_written_is_said_and_the_log_is_printed(
     assert capfd.readouterr().err.count(str(volume / "missing")) == 1
 
 
+@pytest.mark.process
 def test_it_goes_on_over_rotations(volume: Path) -> None:
     with Folder.at(volume / "logs" / "pod") as folder, sidecar(volume) as printer:
         file = LogFile(folder, "runtime.log", Rotation(10, 2))
@@ -176,6 +181,7 @@ def test_it_goes_on_over_rotations(volume: Path) -> None:
         assert printer.end() == b""
 
 
+@pytest.mark.process
 def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) -> None:
     peer = {"PEER": {"source": PEERS, "value": "x"}}
     with sidecar(volume) as printer:
@@ -192,6 +198,7 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
         assert printer.end() == told(changed)
 
 
+@pytest.mark.process
 def test_that_a_task_is_held_is_told_once_and_that_it_is_no_more(volume: Path) -> None:
     state = {"phase": "held", "since": 1.0, "heldUntil": 2.0, "release": "/x", "pid": 7, "addresses": {}}
     path = volume / "runtime.d" / "state.json"
@@ -263,6 +270,7 @@ def test_the_pod_of_a_cancelled_task_or_of_one_that_decides_its_job_is_not_kept(
     assert (sum(pauses[1:]) > 0) == is_kept
 
 
+@pytest.mark.process
 def test_the_pods_of_a_gang_are_there_until_all_of_it_have_passed_the_barrier(tmp_path: Path) -> None:
     hosts = {f"PAI_HOST_IP_worker_{index}": address(20 + index) for index in (0, 1)}
     attempt = {"name": "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID", "value": "0_1", "source": "platform"}
@@ -305,6 +313,7 @@ def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(
     assert capfd.readouterr().out == "over\n"
 
 
+@pytest.mark.process
 def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
     script = (
         "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"
@@ -325,6 +334,7 @@ def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
     assert not [name for name in loaded if name.startswith(packages)]
 
 
+@pytest.mark.process
 def test_a_directory_that_is_none_is_said() -> None:
     done = subprocess.run(
         [PROGRAM, "init", "--print-logs"],

@@ -21,6 +21,8 @@ from pai_task.interpreter import search_path
 from pai_task.plan import Plan
 from tests.task_harness import plan, shell
 
+pytestmark = pytest.mark.process
+
 # The platform's termination log is one for all of a machine, unlike in a container.
 _START = """
 import sys

@@ -7,7 +7,7 @@ import pytest
 from tests.slurm_cluster import NEEDS, SlurmCluster
 from tests.support import ROOT, cli, content
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 
 @pytest.fixture

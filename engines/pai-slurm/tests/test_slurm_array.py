@@ -11,7 +11,7 @@ from tests.slurm_fixtures import write_profile
 from tests.slurm_user import ON, listed, role, run, state
 from tests.support import cli, content, job, until, write_job
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 ALONE = {"gangAllocation": False}
 

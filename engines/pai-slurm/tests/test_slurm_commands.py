@@ -13,6 +13,8 @@ from pai_slurm.checks import check_cluster
 from tests.job_harness import build
 from tests.support import job
 
+pytestmark = pytest.mark.process
+
 HANGS = "exec sleep 100"
 ONE_CPU = "echo 'main*|1|1|8000|(null)|infinite'"
 

@@ -13,6 +13,8 @@ from pai_slurm.cluster import SlurmCluster  # noqa: E402 - as above
 from tests.piped_stage import PipedStage  # noqa: E402 - as above
 from tests.slurm_cluster import NEEDS  # noqa: E402 - as above
 
+pytestmark = pytest.mark.process
+
 
 class SlurmStage(PipedStage):
     """The cluster of the profile ``lab``, whose nodes are this machine."""

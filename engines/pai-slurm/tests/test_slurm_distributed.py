@@ -8,6 +8,8 @@ from tests.slurm_cluster import NEEDS
 from tests.slurm_user import ON, log
 from tests.support import ROOT, cli, content
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.needs(*NEEDS, "openmpi-bin", "openssh-client", "openssh-server")
 def test_mpirun_starts_a_process_in_each_task(slurm_runs: Path) -> None:

@@ -10,7 +10,7 @@ from tests.slurm_cluster import NEEDS
 from tests.slurm_user import ON, detached, listed, log, role, run
 from tests.support import cli, content, exit_record, job, until
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 TASKS = 8
 WAITS = ("trap 'echo told; exit 5' TERM", "echo up", "while :; do sleep 0.1; done")

@@ -16,6 +16,8 @@ from pai_slurm.group_step import GroupStep
 from pai_slurm.shapes import Shape
 from tests.support import content, until
 
+pytestmark = pytest.mark.process
+
 _PLACE = Place("n1", None, Shape(1, 100, 0))
 _HANGS = "exec sleep 1000"
 _MANY = 300

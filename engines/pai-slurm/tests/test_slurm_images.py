@@ -79,6 +79,7 @@ def with_storage(document: dict[str, Any], path: str, name: str = "data", **more
     return {**document, "extras": {**document.get("extras", {}), "storages": storages}}
 
 
+@pytest.mark.process
 @EACH
 def test_tasks_run_in_their_image_with_its_variables_the_steps_and_their_secrets(
     here: Path, program: str
@@ -99,6 +100,7 @@ def test_tasks_run_in_their_image_with_its_variables_the_steps_and_their_secrets
     assert not [path for path in files if hidden.encode() in content(path)]
 
 
+@pytest.mark.process
 @EACH
 def test_a_storage_is_in_the_image_and_one_can_enter_and_stop_the_task(here: Path) -> None:
     waits = ("echo of-the-task > /data/seen", "echo up", "while :; do sleep 0.1; done")
@@ -117,6 +119,7 @@ def test_a_storage_is_in_the_image_and_one_can_enter_and_stop_the_task(here: Pat
     }
 
 
+@pytest.mark.process
 @CHARLIECLOUD
 def test_what_the_program_says_is_told_of_a_task_that_it_cannot_start(here: Path) -> None:
     (here / "images/team%tools+1.2/etc/passwd").unlink()
@@ -131,6 +134,7 @@ def problems(here: Path, document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["code"], each["field"]) for each in found["problems"]]
 
 
+@pytest.mark.process
 def test_images_and_storages_that_are_not_there_are_problems_of_the_job(here: Path) -> None:
     worker = {"worker": role("true")}
     document = in_image("other:1", name="lacks", taskRoles=worker)
@@ -142,12 +146,14 @@ def test_images_and_storages_that_are_not_there_are_problems_of_the_job(here: Pa
     assert problems(here, written) == [("not-read-only", "extras.storages[0].name")]
 
 
+@pytest.mark.process
 def test_gpus_in_oci_bundles_are_a_problem_where_slurm_does_not_tell_which(here: Path) -> None:
     profile(here, "oci")
     document = in_image(name="blind", taskRoles={"worker": role("true", gpu=1)})
     assert problems(here, document) == [("gpus-not-told", "taskRoles.worker.resourcePerInstance.gpu")]
 
 
+@pytest.mark.process
 def test_without_images_a_storage_is_only_what_the_nodes_have_mounted_at_its_path(here: Path) -> None:
     profile(here, None)
     document = in_image(name="there", taskRoles={"worker": role("true")})
@@ -161,6 +167,7 @@ def test_without_images_a_storage_is_only_what_the_nodes_have_mounted_at_its_pat
     assert not is_in_place("/elsewhere", Path("/proc"))
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_a_storage_that_the_nodes_have_by_a_bind_mount_is_where_a_job_wants_it(tmp_path: Path) -> None:
     storage, place = tmp_path / "storage", tmp_path / "place"

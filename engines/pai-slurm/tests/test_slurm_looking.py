@@ -18,7 +18,7 @@ from tests.slurm_user import ON, detached, listed, log, role, run, state
 from tests.support import PROGRAM, cli, content, job, until
 from tests.typed_terminal import Terminal
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 BOARD = """#!/bin/sh
 for each; do case $each in --port=*) port=${each#*=} ;; esac; done

@@ -8,6 +8,8 @@ from tests.slurm_cluster import LIMITS_MEMORY, NEEDS
 from tests.slurm_user import role, run
 from tests.support import exit_record, job
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.needs(*NEEDS, "memory cgroup")
 @pytest.mark.parametrize("slurm", [LIMITS_MEMORY], ids=["cgroups"], indirect=True)

@@ -11,7 +11,7 @@ from tests.slurm_cluster import NEEDS, SlurmCluster
 from tests.slurm_user import ON, detached, listed, log, role, state
 from tests.support import PROGRAM, cli, content, job, until, write_job
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 PREEMPTS = (
     "PreemptType=preempt/partition_prio",

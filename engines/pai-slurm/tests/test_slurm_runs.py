@@ -16,7 +16,7 @@ from tests.local_server import LocalServer
 from tests.slurm_cluster import NEEDS, SlurmCluster
 from tests.support import PROGRAM, callback, cli, content, job, until, write_job
 
-pytestmark = pytest.mark.needs(*NEEDS)
+pytestmark = [pytest.mark.process, pytest.mark.needs(*NEEDS)]
 
 ON = ("--on", "lab")
 PREEMPTS = (

@@ -26,6 +26,8 @@ from pai_slurm.submitted import (
 from tests.job_harness import build
 from tests.support import job
 
+pytestmark = pytest.mark.process
+
 CANCELLED = ("cancelled", f"job 12 {ENDS['CANCELLED']}", None)
 
 

@@ -63,6 +63,7 @@ def test_a_plugin_that_is_not_there_is_said_with_what_was_perhaps_meant() -> Non
     assert caught.value.suggestion == CMD
 
 
+@pytest.mark.process
 def test_the_rules_for_plugins_are_one_test(installed: Site) -> None:
     conformance("cmd", "git")()
     installed.add("org.kit.wrong", "raise RuntimeError('boom')")
@@ -73,11 +74,13 @@ def test_the_rules_for_plugins_are_one_test(installed: Site) -> None:
     assert CMD not in str(caught.value)
 
 
+@pytest.mark.process
 def test_every_plugin_of_this_repository_keeps_the_rules() -> None:
     """Engines too, which have no other test of this kind."""
     conformance(*Host().installed)()
 
 
+@pytest.mark.process
 def test_a_job_runs_for_real(run_job: RunJob) -> None:
     use = {"plugin": "cmd", "preCommands": ["export WHOM=world", "echo prepared"]}
     run = run_job(make_job(use, commands=['echo "hello $WHOM"', "exit 3"], instances=2))
@@ -88,6 +91,7 @@ def test_a_job_runs_for_real(run_job: RunJob) -> None:
     assert (task.exit_record["exitCode"], task.environment["WHOM"]) == (3, "world")
 
 
+@pytest.mark.process
 def test_a_job_that_cannot_run_says_why(run_job: RunJob) -> None:
     run = run_job(make_job({"plugin": "git", "repository": "x"}))
     assert run.status == 2
@@ -103,6 +107,7 @@ ALL_HOOKS = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("hooks", [[], ["--hooks", *ALL_HOOKS]], ids=["one hook", "all hooks"])
 def test_a_new_plugin_passes_its_own_tests_at_once(tmp_path: Path, hooks: list[str]) -> None:
     """Installed from the wheel that is built of it."""
@@ -126,6 +131,7 @@ def test_a_new_plugin_passes_its_own_tests_at_once(tmp_path: Path, hooks: list[s
     assert ended.returncode == 0, ended.stdout
 
 
+@pytest.mark.process
 def test_the_code_of_a_new_plugin_is_formatted(tmp_path: Path) -> None:
     for name, hooks in (("one", []), ("all", ["--hooks", *ALL_HOOKS]), ("ends", ["--hooks", ALL_HOOKS[-1]])):
         cli("plugins", "new", ID, "--dir", tmp_path / name, *hooks)
@@ -138,6 +144,7 @@ def test_the_code_of_a_new_plugin_is_formatted(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "args", [["Greet"], ["org.Example.greet"], [ID, "--license", "<b>"], ["org.example.../greet"]]
 )
@@ -148,6 +155,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, args: list[str]) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("answer", "has_license"), [("MIT\n", True), ("\n", False), ("\x04", False)])
 def test_the_licence_is_asked_for(tmp_path: Path, answer: str, *, has_license: bool) -> None:
     terminal = Terminal(PROGRAM, "plugins", "new", ID, "--dir", tmp_path / "new")
@@ -158,6 +166,7 @@ def test_the_licence_is_asked_for(tmp_path: Path, answer: str, *, has_license: b
     assert ('license = "MIT"' in (tmp_path / "new/pyproject.toml").read_text()) == has_license
 
 
+@pytest.mark.process
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "pai-greet").mkdir()
     done = cli("plugins", "new", ID, cwd=tmp_path)

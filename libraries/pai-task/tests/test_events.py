@@ -45,6 +45,7 @@ def whole(tmp_path: Path) -> TaskRun:
     return run_task(replace(given, services=(PlannedService(0, _SERVICE),), hold=0.01))
 
 
+@pytest.mark.process
 def test_all_that_happens_in_a_task_is_told_in_order(whole: TaskRun) -> None:
     assert _outline(_events(whole)) == [
         ("supervisorStarted",),
@@ -74,12 +75,14 @@ def test_all_that_happens_in_a_task_is_told_in_order(whole: TaskRun) -> None:
     ]
 
 
+@pytest.mark.process
 def test_times_never_go_back_and_have_microseconds(whole: TaskRun) -> None:
     times = [event["time"] for event in _events(whole)]
     assert times == sorted(times)
     assert any(round(time, 3) != time for time in times)
 
 
+@pytest.mark.process
 def test_the_state_is_what_its_events_add_up_to(whole: TaskRun) -> None:
     state: dict[str, Any] = {}
     for event in _events(whole):
@@ -89,6 +92,7 @@ def test_the_state_is_what_its_events_add_up_to(whole: TaskRun) -> None:
     assert state == json.loads((whole.folder / "state.json").read_text())
 
 
+@pytest.mark.process
 def test_each_signal_by_which_a_command_is_stopped_is_told_and_in_the_state_meanwhile(tmp_path: Path) -> None:
     for fifo in ("ready", "told"):
         make_fifo(tmp_path, fifo)
@@ -108,12 +112,14 @@ def test_each_signal_by_which_a_command_is_stopped_is_told_and_in_the_state_mean
     assert state["stopping"] is None
 
 
+@pytest.mark.process
 def test_a_task_that_cannot_run_says_that_it_has_ended(tmp_path: Path) -> None:
     run = TaskRun(plan(tmp_path), plan_text="{")
     run.end()
     assert _outline(_events(run)) == [("supervisorStarted",), ("ended", 241)]
 
 
+@pytest.mark.process
 def test_a_service_that_is_restarted_is_told_each_time(tmp_path: Path) -> None:
     service = Service("s", "[ ! -e once ] || echo > again; touch once; exit 1")
     make_fifo(tmp_path, "again")
@@ -123,6 +129,7 @@ def test_a_service_that_is_restarted_is_told_each_time(tmp_path: Path) -> None:
     assert told[:3] == ["serviceStarted", "serviceEnded", "serviceStarted"]
 
 
+@pytest.mark.process
 def test_no_secret_is_in_an_event(tmp_path: Path) -> None:
     service = replace(_SERVICE, address="http://$NAME:1")
     given = plan(tmp_path, "true", environment={"NAME": "\0y\0"})

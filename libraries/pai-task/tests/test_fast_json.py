@@ -46,6 +46,7 @@ def test_numbers_that_are_none_are_refused(text: str) -> None:
         fast_json.dumps(float("nan"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("text", ["{", '{"a" 1}', '"a', '["\\x"]', '["\x01"]', "[1,]", "nul", b"\xff"])
 def test_a_bare_interpreter_refuses_what_is_not_json_too(text: str | bytes) -> None:
     code = (

@@ -43,6 +43,7 @@ def test_the_files_of_a_task_do_without_its_supervisor() -> None:
     assert not [name for name in names if name.startswith("pai_task.supervisor")]
 
 
+@pytest.mark.process
 def test_what_only_forks_supervisors_loads_all_that_they_import_late() -> None:
     program = (
         "import sys; from pai_task.supervisor import supervisor; supervisor.load_all(); print(*sys.modules)"

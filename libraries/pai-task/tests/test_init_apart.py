@@ -13,6 +13,8 @@ from pai_task.supervisor.resuming import FAILURES
 from pai_task.vocabulary import Outcome
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 _INIT, _REST = LaunchOptions(phases="init"), LaunchOptions(phases="rest")
 _NOTES = [
     shell(phase, use, f"echo {phase} {use} >> ran")

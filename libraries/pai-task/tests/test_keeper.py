@@ -10,6 +10,8 @@ from pai_task.plan import PlannedService, Service
 from tests.support import is_running, until
 from tests.task_harness import TaskRun, plan, run_task
 
+pytestmark = pytest.mark.process
+
 _SEES = "import os; open('.seen', 'w').write(str(os.getpid())); os.rename('.seen', 'seen')"
 _WAITS = "until [ -e seen ]; do sleep 0.02; done; "
 

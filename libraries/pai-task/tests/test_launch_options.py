@@ -14,6 +14,8 @@ from pai_task.launch import DEFAULT, LaunchOptions, Rotation
 from pai_task.plan import Step
 from tests.task_harness import plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 _ALL = LaunchOptions(
     timeout=1.5,
     timeout_of="the allocation",

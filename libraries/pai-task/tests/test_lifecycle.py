@@ -187,6 +187,7 @@ def test_the_hook_of_a_use_finds_the_services_of_its_use_started() -> None:
     assert runner.ran == ["taskStarts a", "service s", "taskStarts a", "taskStarts b", "command"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("failing", EVENTS)
 def test_a_callback_that_may_fail_goes_on_after_the_failure_and_so_does_the_task(
     tmp_path: Path, failing: Event

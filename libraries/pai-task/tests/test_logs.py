@@ -13,6 +13,8 @@ from pai_task.plan import PlannedService, Service
 from tests.support import until
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("printf", "expected"),

@@ -181,6 +181,7 @@ def test_a_form_that_a_tool_prints_is_masked(form: str) -> None:
         assert part not in masked
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("show", ['printf %q "$V"', "declare -p V", "export -p", 'set -x; : "$V"'])
 def test_a_form_that_bash_prints_is_masked(show: str) -> None:
     ended = subprocess.run(
@@ -193,6 +194,7 @@ def test_a_form_that_bash_prints_is_masked(show: str) -> None:
     assert "pass" not in _masked(_HARD, ended.stdout)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 @pytest.mark.parametrize(
     "value", ["\xe9\x85 pass$", "\xe9\u0382 pass$", "\xe9\u200b\t pass$", "\u2028\xe9\u3000pass' $"]
@@ -262,6 +264,7 @@ def test_very_short_values_do_not_blank_the_log() -> None:
     assert Masks(["", "1", "abc"]).mask("1 abc 1") == "1 abc 1"
 
 
+@pytest.mark.process
 def test_a_prompt_appears_while_the_command_waits(tmp_path: Path) -> None:
     make_fifo(tmp_path, "gate")
     run = TaskRun(plan(tmp_path, "printf 'go o'; cat gate; echo n"), secrets={"y": "open sesame"})

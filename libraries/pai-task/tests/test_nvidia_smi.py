@@ -93,6 +93,7 @@ print(json.dumps(watch.measured()))
 """
 
 
+@pytest.mark.process
 def test_the_record_says_what_a_program_has_printed_that_goes_on(smi: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _A_TASK, smi.parent], capture_output=True, check=True)
     used = json.loads(done.stdout)

@@ -30,6 +30,7 @@ def _group(most: int) -> Iterator["subprocess.Popen[bytes]"]:
     assert group.returncode == 0
 
 
+@pytest.mark.process
 def test_a_killed_task_has_ended_once_none_of_its_processes_is_left(tmp_path: Path) -> None:
     depth = 'for n in 1 2 3 4 5 6; do set -- sh -c \'"$@" & wait\' sh "$@"; done'
     command = f"set -- sh -c 'echo $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/deep; exec sleep 1000'"

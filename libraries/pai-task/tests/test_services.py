@@ -13,6 +13,8 @@ from pai_task.launch import LaunchOptions
 from pai_task.plan import PlannedService, Service
 from tests.task_harness import TaskRun, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 _SERVER = (
     "trap 'echo stopped in good order; exit 0' TERM\necho serving\ntouch up\nwhile :; do sleep 0.01; done"
 )

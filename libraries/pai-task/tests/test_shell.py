@@ -18,6 +18,8 @@ from pai_task.supervisor.exec_form import words
 from pai_task.supervisor.shell import exported
 from tests.task_harness import TaskRun, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 Run = Callable[..., TaskRun]
 
 _SHELLS = [

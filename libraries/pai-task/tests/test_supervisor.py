@@ -18,6 +18,8 @@ from pai_task.record import replace
 from tests.support import is_running
 from tests.task_harness import TaskRun, plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 _EXITS = [
     shell("taskFails", 0, "echo fails $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE"),
     shell("taskExits", 0, "echo exits $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE in $PAI_TASK_PHASE"),

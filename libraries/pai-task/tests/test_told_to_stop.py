@@ -14,6 +14,8 @@ from pai_task.record import replace
 from tests.support import until
 from tests.task_harness import TaskRun, make_fifo, plan, shell
 
+pytestmark = pytest.mark.process
+
 _TRAIN = """
 import os, signal, threading
 rank = os.environ.get("RANK", "0")

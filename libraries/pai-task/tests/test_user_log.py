@@ -158,6 +158,7 @@ def test_where_nothing_is_masked_a_whole_line_does_not_wait() -> None:
     assert streams.write((OUT, b"begin"), (ERR, b"one\n"), (OUT, b" end\n")) == b"one\nbegin end\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("secrets", [{}, {"key": "ssh-key-of-nobody"}])
 def test_an_error_begins_its_line_though_the_output_before_it_is_not_finished(
     tmp_path: Path, secrets: dict[str, str]
@@ -176,6 +177,7 @@ def test_an_error_begins_its_line_though_the_output_before_it_is_not_finished(
     assert run.stdout == run.stdout_log == b"loading ssh\nend"
 
 
+@pytest.mark.process
 def test_the_last_output_of_a_background_process_is_not_lost(tmp_path: Path) -> None:
     make_fifo(tmp_path, "go")
     make_fifo(tmp_path, "written")

@@ -55,6 +55,7 @@ def test_hidden_files_jobs_and_files_of_other_kinds_are_left_out(tmp_path: Path)
     assert _origins(folder_source(tmp_path, files), "mnist") == []
 
 
+@pytest.mark.process
 def test_a_git_checkout_is_a_folder(tmp_path: Path) -> None:
     write(tmp_path, {"definitions/mnist.yaml": text("mnist")})
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)

@@ -19,6 +19,8 @@ from pai_runtime.document.problems import Problems
 from tests.definition_sources import HERE, Network, find, library
 from tests.fault_server import FaultServer, Reply
 
+pytestmark = pytest.mark.process
+
 CONTENT = b"zeros and ones\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 TOOLS = ("mkdir", "dirname", "rm", "mv", "cat", "mktemp")

@@ -601,6 +601,7 @@ def ask_a_link_local_server() -> None:
         assert not server.requests
 
 
+@pytest.mark.process
 @pytest.mark.needs("iproute2", "user namespaces")
 def test_a_name_that_leads_to_a_link_local_server_is_refused() -> None:
     """With a real one: in a network namespace, where an address may be added."""

@@ -132,6 +132,7 @@ def test_a_job_that_is_not_sound_is_not_locked(server: Pages, capsys: pytest.Cap
     assert not LOCK.exists()
 
 
+@pytest.mark.process
 def test_a_locked_job_runs_without_a_network(server: Pages, capsys: pytest.CaptureFixture[str]) -> None:
     requires(f"{server.url}/a.yaml")
     assert Ran(capsys, "lock", "job.yaml").status == 0
@@ -142,6 +143,7 @@ def test_a_locked_job_runs_without_a_network(server: Pages, capsys: pytest.Captu
     assert len(server.requests) == asked
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["validate", "plan", "run", "lock"])
 def test_a_definition_that_was_tampered_with_is_refused(
     server: Pages, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
@@ -184,6 +186,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("others", "as_before"), [(each, False) for each in OTHERS] + [(each, True) for each in [*OTHERS][:2]]
 )
@@ -239,6 +242,7 @@ def test_a_lock_file_without_bytes_says_who_has_to_add_them(
     assert LOCK.read_bytes() == carrying
 
 
+@pytest.mark.process
 def test_a_policy_takes_what_a_lock_file_carries_for_what_it_is(
     server: Pages, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -278,6 +282,7 @@ def test_paths_that_a_lock_file_could_not_tell_apart_are_refused(
     assert codes(capsys) == ["ambiguous-definition"]
 
 
+@pytest.mark.process
 def test_what_is_not_locked_is_refused_until_it_is_added(
     server: Pages, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +339,7 @@ def test_an_update_of_what_is_not_locked_is_refused(
     assert LOCK.read_bytes() == before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("make", [lambda: LOCK.write_text("[]"), LOCK.mkdir, lambda: os.mkfifo(LOCK)])
 def test_a_lock_file_that_is_none_is_an_error(
     server: Pages, capsys: pytest.CaptureFixture[str], make: Any
@@ -375,6 +381,7 @@ pai_runtime.cli.main()
 """
 
 
+@pytest.mark.process
 def test_a_kill_leaves_the_old_one(server: Pages, capsys: pytest.CaptureFixture[str]) -> None:
     del server
     requires("marketplace://name/greet")
@@ -396,6 +403,7 @@ def test_nothing_but_a_file_is_overwritten(server: Pages, capsys: pytest.Capture
     assert Path("team/only.yaml").exists()
 
 
+@pytest.mark.process
 def test_a_run_keeps_the_bytes_of_all_that_it_used(server: Pages, capsys: pytest.CaptureFixture[str]) -> None:
     greet = {"name": "marketplace://name/greet", "template_variables": {"word": "<% $secrets.word %>"}}
     Path("team/greet.yaml").write_text(script("greet", "echo {{ word }}", template_variables=["word"]))
@@ -425,6 +433,7 @@ def test_bytes_in_the_lock_file_of_a_job_are_not_believed(
     assert codes(capsys) == ["wrong-digest"]
 
 
+@pytest.mark.process
 def test_a_run_without_definitions_keeps_none(server: Pages, capsys: pytest.CaptureFixture[str]) -> None:
     del server
     requires()
@@ -432,6 +441,7 @@ def test_a_run_without_definitions_keeps_none(server: Pages, capsys: pytest.Capt
     assert not Path("run/definitions.lock").exists()
 
 
+@pytest.mark.process
 def test_a_pod_uses_the_bytes_that_it_was_given(
     server: Pages, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -447,6 +457,7 @@ def test_a_pod_uses_the_bytes_that_it_was_given(
     assert len(server.requests) == asked
 
 
+@pytest.mark.process
 def test_a_pod_asks_no_network(server: Pages, tmp_path: Path) -> None:
     pod = PodFolder(tmp_path / "pod", **framework_variables("worker"))
     assert init(pod, pod_job(worker={"prerequisites": [f"{server.url}/a.yaml"]})) == 1

@@ -289,6 +289,7 @@ def valid(capsys: pytest.CaptureFixture[str], ran: Ran) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.process
 def test_use_prints_a_valid_job_that_says_what_has_to_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     folder("team", MNIST, WGET, SHARE)
     ran = marketplace(capsys, "use", "mnist")
@@ -305,6 +306,7 @@ def test_use_prints_a_valid_job_that_says_what_has_to_be_given(capsys: pytest.Ca
     assert marketplace(capsys, "use", "mnist").out == ran.out
 
 
+@pytest.mark.process
 def test_use_gives_variables_their_values(capsys: pytest.CaptureFixture[str]) -> None:
     folder("team", MNIST, WGET, SHARE)
     ran = marketplace(capsys, "use", "mnist", "--var", "path=/a b: c", "--var", "depth=5")
@@ -316,12 +318,14 @@ def test_use_gives_variables_their_values(capsys: pytest.CaptureFixture[str]) ->
     assert valid(capsys, marketplace(capsys, "use", "mnist", "--var", "path="))["parameters"] == {"path": ""}
 
 
+@pytest.mark.process
 def test_use_of_a_definition_without_variables_is_its_reference(capsys: pytest.CaptureFixture[str]) -> None:
     folder("team", WGET)
     job = valid(capsys, marketplace(capsys, "use", "wget"))
     assert job["taskRoles"]["worker"]["prerequisites"] == ["marketplace://name/wget"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["string", "number", "integer", "boolean", "list", "mapping"])
 def test_a_variable_of_each_type_has_a_value_that_fits(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     command = "true {{ it | length }}" if kind in ("list", "mapping") else "true {{ it }}"
@@ -329,6 +333,7 @@ def test_a_variable_of_each_type_has_a_value_that_fits(capsys: pytest.CaptureFix
     valid(capsys, marketplace(capsys, "use", "wget"))
 
 
+@pytest.mark.process
 def test_a_variable_that_is_named_like_a_secret_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     folder("team", script("wget", "curl -u {{ apiKey }}", template_variables=["apiKey"]))
     job = valid(capsys, marketplace(capsys, "use", "wget"))
@@ -496,6 +501,7 @@ def test_a_link_to_the_configuration_stays_one(capsys: pytest.CaptureFixture[str
     assert "defs" in kept.read_text("utf-8")
 
 
+@pytest.mark.process
 def test_two_that_add_at_once_wait_for_each_other(tmp_path: Path) -> None:
     for name in ("first", "second"):
         Path(name).mkdir()
@@ -564,6 +570,7 @@ def test_a_configuration_that_a_person_has_to_change_is_left_alone(
     assert configuration.read_text("utf-8") == text
 
 
+@pytest.mark.process
 def test_a_server_is_added_with_its_token_and_listed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def order(made: Plan) -> str:
     return " ".join(str(step.script).strip().removeprefix("echo ") for step in made.steps_of("taskStarts"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("require", "named", "expected"),
     [
@@ -84,6 +85,7 @@ def test_definitions_start_in_the_order_in_which_prerequisites_of_the_job_would(
     assert orders[0] == orders[1]
 
 
+@pytest.mark.process
 def test_a_plain_name_in_a_definition_is_one_of_its_file_before_any_other(tmp_path: Path) -> None:
     two = f"- {definition('outer', 'inner')}- {definition('inner')}".replace("\n", "\n  ").replace(
         "  - n", "- n"
@@ -92,6 +94,7 @@ def test_a_plain_name_in_a_definition_is_one_of_its_file_before_any_other(tmp_pa
     assert order(plan(tmp_path, requiring("outer"), {"two.yaml": two, **others})) == "inner outer"
 
 
+@pytest.mark.process
 def test_a_plain_name_in_a_definition_is_never_a_prerequisite_of_the_job(tmp_path: Path) -> None:
     own = {"name": "inner", **callbacks("own")}
     document = requiring("outer", prerequisites=[own])
@@ -139,6 +142,7 @@ template_variables: [text]
     assert len(found.position.way) == expansion.MOST_DEEP
 
 
+@pytest.mark.process
 def test_the_shortest_way_counts(tmp_path: Path) -> None:
     last = expansion.MOST_DEEP + 10
     chain = library({f"d{number}": f"d{number + 1}" for number in range(last)} | {f"d{last}": ""})
@@ -171,6 +175,7 @@ def test_a_few_definitions_cannot_become_too_many(
     assert len(files.asked) <= 200
 
 
+@pytest.mark.process
 def test_the_work_is_linear_in_the_number_of_references(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +256,7 @@ def test_a_near_miss_is_suggested(tmp_path: Path) -> None:
 STORAGE = "[{name: datasets, mountPath: /mnt/datasets}]"
 
 
+@pytest.mark.process
 def test_the_same_storage_is_mounted_once(tmp_path: Path) -> None:
     files = library({"a": "", "b": "a"}, requireStorages=STORAGE)
     document = requiring("b", extras={"storages": [{"name": "datasets", "mountPath": "/mnt/datasets"}]})
@@ -259,6 +265,7 @@ def test_the_same_storage_is_mounted_once(tmp_path: Path) -> None:
     assert [use.name for use in made.uses].count("datasets") == 1
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "other",
     [
@@ -278,6 +285,7 @@ def test_storages_that_differ_at_one_path_are_an_error_that_shows_both_places(
     assert f"{tmp_path / 'job.yaml'}:" in found.message
 
 
+@pytest.mark.process
 def test_a_storage_that_is_missing_here_is_named_with_the_way_to_it(tmp_path: Path) -> None:
     made = plan(tmp_path, requiring("b"), library({"a": "", "b": "a"}, requireStorages=STORAGE))
     (mount,) = made.mounts

@@ -17,6 +17,8 @@ import pytest
 from tests.local_server import LocalServer
 from tests.support import cli, exit_record, runtime_log
 
+pytestmark = pytest.mark.process
+
 SHARED = Path(__file__).parent / "shared"
 _APT = '#!/bin/sh\necho "apt was called: $*"\n'
 

@@ -83,6 +83,7 @@ def only(found: Any) -> Problem:
 # Where a definition may be named
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("document", "said"),
     [
@@ -131,6 +132,7 @@ def test_a_definition_may_be_required_wherever_a_prerequisite_may_be_named(
     assert starts(plan(tmp_path, document, files)) == said
 
 
+@pytest.mark.process
 def test_a_role_refers_to_the_properties_of_a_definition_as_to_those_of_its_own_data(tmp_path: Path) -> None:
     worker = {"data": "marketplace://data/typed", "commands": ["ls <% $data.path %>"]}
     assert plan(tmp_path, job(worker=worker), FILES).command.script == "ls /data/typed\n"
@@ -186,6 +188,7 @@ def test_without_a_library_each_reference_is_an_error(tmp_path: Path) -> None:
 # Values of template variables
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -213,16 +216,19 @@ def test_references_of_the_job_in_a_value_are_resolved_where_they_stand(
         assert starts(plan(tmp_path, document, FILES)) == [said]
 
 
+@pytest.mark.process
 def test_a_value_in_a_prerequisite_of_the_job_may_be_one_of_its_own_properties(tmp_path: Path) -> None:
     document = worker("a", prerequisites=[own("a", path="/here", require=[echo("<% this.path %>")])])
     assert starts(plan(tmp_path, document, FILES)) == ["echo /here", "echo own a"]
 
 
+@pytest.mark.process
 def test_a_value_that_looks_like_a_reference_stays_text(tmp_path: Path) -> None:
     document = worker(echo("<% $parameters.text %>"), parameters={"text": "<%= this.x %> <% $other.y %>"})
     assert starts(plan(tmp_path, document, FILES)) == ["echo <%= this.x %> <% $other.y %>"]
 
 
+@pytest.mark.process
 def test_a_list_that_is_given_keeps_its_items(tmp_path: Path) -> None:
     many = """\
 name: many
@@ -240,6 +246,7 @@ template_variables: [commands]
     assert starts(plan(tmp_path, document, {"many.yaml": many})) == ["echo one\necho two"]
 
 
+@pytest.mark.process
 def test_a_secret_that_is_given_is_in_the_plan_as_a_placeholder(tmp_path: Path) -> None:
     document = worker(echo("<% $secrets.token %>"), secrets={"token": "correct-horse"})
     made = plan(tmp_path, document, FILES)
@@ -258,6 +265,7 @@ def test_a_definition_has_only_what_it_is_given(tmp_path: Path, name: str) -> No
     assert (position.file, position.line, len(position.way)) == ("greedy.yaml", 4, 1)
 
 
+@pytest.mark.process
 def test_a_definition_cannot_make_a_reference_of_what_it_is_given(tmp_path: Path) -> None:
     sly = ECHO.replace("echo {{ text }}", "echo '<% $secrets.{{ text }} %> <% {{ text }} %>'")
     document = worker(echo("token"), secrets={"token": "correct-horse"})
@@ -268,6 +276,7 @@ def test_a_definition_cannot_make_a_reference_of_what_it_is_given(tmp_path: Path
 # What definitions are to each other
 
 
+@pytest.mark.process
 def test_properties_are_inherited_through_what_a_definition_requires(tmp_path: Path) -> None:
     files = {
         "base.yaml": "name: base\npath: /base/{{ sub }}\ntemplate_variables: [sub]\n",
@@ -279,6 +288,7 @@ def test_properties_are_inherited_through_what_a_definition_requires(tmp_path: P
     assert starts(plan(tmp_path, worker("marketplace://name/top"), files)) == ["ls /base/x"]
 
 
+@pytest.mark.process
 def test_a_property_may_be_given_on_as_a_value(tmp_path: Path) -> None:
     outer = (
         "name: outer\npath: /outer\nrequire:\n"
@@ -288,6 +298,7 @@ def test_a_property_may_be_given_on_as_a_value(tmp_path: Path) -> None:
     assert starts(plan(tmp_path, document, {**FILES, "outer.yaml": outer})) == ["echo /outer"]
 
 
+@pytest.mark.process
 def test_a_definition_is_there_once_for_each_set_of_values(tmp_path: Path) -> None:
     document = worker(echo("a"), echo("b"), echo("a", "./echo.yaml"), echo("a"))
     library = MemoryLibrary(FILES)
@@ -297,11 +308,13 @@ def test_a_definition_is_there_once_for_each_set_of_values(tmp_path: Path) -> No
     assert [use.name for use in made.uses][:2] == ["echo", "echo-2"]
 
 
+@pytest.mark.process
 def test_values_that_are_written_differently_are_different(tmp_path: Path) -> None:
     document = worker(echo("1"), echo(1), echo("01"))
     assert starts(plan(tmp_path, document, FILES)) == ["echo 1", "echo 1", "echo 01"]
 
 
+@pytest.mark.process
 def test_names_are_unique_among_all_prerequisites(tmp_path: Path) -> None:
     document = worker("echo", echo("a"), echo("b"), prerequisites=[own("echo"), own("echo-2")])
     document["taskRoles"]["worker"]["prerequisites"].append("echo-2")
@@ -310,6 +323,7 @@ def test_names_are_unique_among_all_prerequisites(tmp_path: Path) -> None:
     assert names == ["echo", "echo-3", "echo-4", "echo-2"]
 
 
+@pytest.mark.process
 def test_an_unused_alias_is_a_warning_and_nothing_is_looked_up_for_it(tmp_path: Path) -> None:
     library = MemoryLibrary(FILES)
     document = job(**aliases({"name": "later", "require": ["marketplace://name/nothing"]}))
@@ -337,6 +351,7 @@ def test_what_an_alias_cannot_be_is_an_error(tmp_path: Path, items: list[dict[st
 # Prerequisites of the job itself
 
 
+@pytest.mark.process
 def test_a_prerequisite_of_the_job_may_call_its_parameters_as_definitions_do(tmp_path: Path) -> None:
     given = {"callbacks": [callback("taskStarts", "echo here")]}
     document = worker("a", prerequisites=[{"name": "a", "plugin": "cmd", "plugin_params": given}])
@@ -359,6 +374,7 @@ def test_what_a_prerequisite_of_the_job_cannot_have(
 # Plans
 
 
+@pytest.mark.process
 def test_a_plan_shows_by_which_references_each_step_came(tmp_path: Path) -> None:
     middle = "name: middle\nrequire:\n  - name: echo\n    template_variables: {text: x}\n"
     document = worker("marketplace://name/middle")
@@ -371,12 +387,14 @@ def test_a_plan_shows_by_which_references_each_step_came(tmp_path: Path) -> None
     assert Plan.from_json(made.to_json()) == made
 
 
+@pytest.mark.process
 def test_a_plan_is_the_same_each_time(tmp_path: Path) -> None:
     document = worker(echo("b"), echo("a"), "marketplace://name/fetch", {"name": "marketplace://name/typed"})
     first = plan(tmp_path, document, FILES)
     assert plan(tmp_path, document, dict(reversed(FILES.items()))) == first
 
 
+@pytest.mark.process
 def test_a_field_of_a_definition_that_looks_misspelt_is_warned_of(tmp_path: Path) -> None:
     library = MemoryLibrary({"a.yaml": "name: a\ntype: data\nplugn: cmd\n"})
     found = problems(tmp_path, worker("marketplace://name/a"), library)

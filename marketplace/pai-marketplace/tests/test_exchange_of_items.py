@@ -22,6 +22,8 @@ from pai_marketplace.sync import sync
 from pai_marketplace.viewer import ANYBODY, OPERATOR
 from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
+pytestmark = pytest.mark.process
+
 SETTINGS = Settings("")
 _ACCOUNT = """
 INSERT INTO accounts (name, is_group, is_admin, is_reviewer, is_disabled, created_at)

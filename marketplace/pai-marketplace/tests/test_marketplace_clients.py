@@ -86,6 +86,7 @@ def test_items_by_their_names(index: str) -> None:
     }
 
 
+@pytest.mark.process
 def test_a_job_is_locked_and_runs(index: str, market: RunningMarketplace, tmp_path: Path) -> None:
     configuration = tmp_path / "config" / "pai-runtime" / "marketplace.yaml"
     configuration.parent.mkdir(parents=True)

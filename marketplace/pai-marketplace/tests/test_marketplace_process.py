@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
+import pytest
+
 from pai_marketplace import items
 from pai_marketplace.database import Database
 from pai_marketplace.viewer import ANYBODY
 from tests.running_marketplace import add_people, definition
 from tests.support import until
 from tests.web_client import request
+
+pytestmark = pytest.mark.process
 
 _PROGRAM = Path(sys.executable).with_name("pai-marketplace")
 

@@ -54,6 +54,7 @@ def at_the_provider(visitor: Visitor, next_: str = "") -> str:
             answer = visitor.post(address, csrf="", login="dora")
 
 
+@pytest.mark.process
 @pytest.mark.needs("canaille")
 def test_who_signs_in_at_the_provider_publishes_for_the_groups_there(market: RunningMarketplace) -> None:
     visitor = market.visitor()
@@ -71,6 +72,7 @@ def test_who_signs_in_at_the_provider_publishes_for_the_groups_there(market: Run
     assert "Signed in as" not in visitor.get("/").text
 
 
+@pytest.mark.process
 @pytest.mark.needs("canaille")
 def test_a_sign_in_ends_once_and_in_the_browser_where_it_began(market: RunningMarketplace) -> None:
     visitor = market.visitor()
@@ -88,6 +90,7 @@ def test_a_sign_in_ends_once_and_in_the_browser_where_it_began(market: RunningMa
     assert "Signed in as" not in again.get("/").text
 
 
+@pytest.mark.process
 @pytest.mark.needs("canaille")
 @pytest.mark.parametrize(
     "next_", ["https://example.org", "//example.org", "/%5Cexample.org", "/%0d%0aX:y", ""]
@@ -99,6 +102,7 @@ def test_no_sign_in_leads_to_another_site(market: RunningMarketplace, next_: str
     assert 'content="0; url=/"' in answer.text, (back, answer.text)
 
 
+@pytest.mark.process
 @pytest.mark.needs("canaille")
 def test_a_code_without_the_secret_of_the_browser_that_asked_is_worth_nothing(
     market: RunningMarketplace,
@@ -253,6 +257,7 @@ def test_a_provider_that_does_not_answer_is_said(tmp_path: Path) -> None:
         assert market.visitor().get("/sign-in/openid").status == 404
 
 
+@pytest.mark.process
 def test_nobody_gets_the_account_of_another_by_its_name(database: Database) -> None:
     add_people(database)
     with database.writing() as session:
@@ -267,6 +272,7 @@ def test_nobody_gets_the_account_of_another_by_its_name(database: Database) -> N
             people.change_user(session, "bob", {"subject": "https://id.example.org 8"})
 
 
+@pytest.mark.process
 def test_groups_and_admins_are_those_of_the_last_sign_in(database: Database) -> None:
     add_people(database)
 

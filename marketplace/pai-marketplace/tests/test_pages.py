@@ -229,6 +229,7 @@ def test_checking_a_job_reads_no_file_and_asks_no_server(market: RunningMarketpl
     assert "root:" not in answer.text
 
 
+@pytest.mark.process
 def test_a_downloaded_job_runs_and_counts_as_a_use(market: RunningMarketplace, tmp_path: Path) -> None:
     page = "/items/alice/hello/use"
     text = job_in(market.visitor().get(page))

@@ -18,7 +18,7 @@ from tests.openid_provider import PASSWORD, SECRET, canaille
 from tests.running_marketplace import WHOLE_JOB, RunningMarketplace, template
 from tests.support import until
 
-pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
+pytestmark = [pytest.mark.process, pytest.mark.needs("chromium", "chromium-driver", "axe")]
 
 
 class MarketBrowser(Browser):

@@ -10,6 +10,8 @@ from tests.played_run import PlayedRun
 from tests.support import cli, made_once
 from tests.typed_terminal import Terminal
 
+pytestmark = pytest.mark.process
+
 LINES = {
     "pai-runtime lo": {"logs", "lock", "login"},
     "pai-runtime plugins show tens": {"tensorboard"},

@@ -8,7 +8,7 @@ import pytest
 from tests.language_server import Editor, editor
 from tests.support import cli
 
-pytestmark = pytest.mark.needs("nodejs", "npm", "yaml-language-server")
+pytestmark = [pytest.mark.process, pytest.mark.needs("nodejs", "npm", "yaml-language-server")]
 
 JOB = """# yaml-language-server: $schema=job.schema.json
 protocolVersion: 2

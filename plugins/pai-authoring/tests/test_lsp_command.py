@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.language_server import editor
 from tests.support import PROGRAM
+
+pytestmark = pytest.mark.process
 
 JOB = """protocolVersion: 2
 name: hello

@@ -8,6 +8,8 @@ import yaml
 from tests.support import PROGRAM, cli
 from tests.typed_terminal import Terminal
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("template", ["program", "roles"])
 def test_what_it_writes_is_valid_runs_and_names_its_schema(tmp_path: Path, template: str) -> None:

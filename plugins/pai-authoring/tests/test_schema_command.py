@@ -13,6 +13,8 @@ from pai_runtime.host.policy import NO_POLICY
 from tests.plugin_factory import Site
 from tests.support import JOBS, ROOT, cli, job
 
+pytestmark = pytest.mark.process
+
 
 def schema(kind: str, **env: str) -> Any:
     """The validator by the schema of a kind of file."""

@@ -16,6 +16,8 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from tests.support import callback, cli, cli_each, job, runtime_log, write_job
 
+pytestmark = pytest.mark.process
+
 ID = "com.microsoft.pai.runtimeplugin.cmd"
 test_it_keeps_the_rules_for_plugins = conformance(ID)
 

@@ -11,7 +11,7 @@ from tests.support import ROOT, cli
 
 EXAMPLES = ROOT / "examples/distributed"
 
-pytestmark = pytest.mark.timeout(600)  # JAX is installed the first time
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]  # JAX is installed the first time
 
 
 def run(

@@ -20,7 +20,7 @@ from tests.job_harness import all_plans, build, parameter_problems, validated
 from tests.support import ROOT, cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.distributed"
-test_it_keeps_the_rules_for_plugins = conformance(ID, "start_after")
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID, "start_after"))
 EXAMPLES = ROOT / "examples/distributed"
 
 Telling = Callable[..., dict[str, str]]
@@ -58,6 +58,7 @@ def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Telling:
     return telling
 
 
+@pytest.mark.process
 def test_the_plugin_holds_what_its_manifest_declares() -> None:
     ended = cli("plugins", "check", ID)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -209,6 +210,7 @@ def test_parameters_that_make_no_sense_are_refused(parameters: dict[str, Any]) -
     assert len(parameter_problems(ID, parameters)) == 1
 
 
+@pytest.mark.process
 def test_tasks_meet_at_a_port_that_no_other_task_or_program_has() -> None:
     extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "distributed"}]}
     plans = all_plans(build(job(worker={"instances": 2}, extras=extras)))
@@ -217,6 +219,7 @@ def test_tasks_meet_at_a_port_that_no_other_task_or_program_has() -> None:
     assert all(plan.ports.keys() == {"ssh", "http", "distributed"} for plan in plans.values())
 
 
+@pytest.mark.process
 def test_on_openpai_tasks_meet_at_a_port_that_the_platform_knows(tmp_path: Path, tell: Telling) -> None:
     pod = PodFolder(tmp_path, **framework_variables("worker", 1), USER_CMD="true")
     given = pod_job(worker={"instances": 2}, extras={USES: [{"plugin": "distributed"}]})
@@ -229,6 +232,7 @@ def test_on_openpai_tasks_meet_at_a_port_that_the_platform_knows(tmp_path: Path,
     assert found["JAX_COORDINATOR_ADDRESS"] == f"10.0.0.0:{told['PAI_PORT_LIST_worker_0_http']}"
 
 
+@pytest.mark.process
 def test_one_line_in_a_job_is_enough(tmp_path: Path) -> None:
     ended = cli("run", EXAMPLES / "tensorflow.yaml", "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr
@@ -264,6 +268,7 @@ if attempt == "0":
 """
 
 
+@pytest.mark.process
 def test_a_worker_that_is_killed_and_retried_alone_meets_the_others_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code/0.py").write_text(_LEADER)
@@ -277,10 +282,12 @@ def test_a_worker_that_is_killed_and_retried_alone_meets_the_others_where_they_a
     assert "retrying it (1 of 1)" in ended.stderr
 
 
+@pytest.mark.process
 def test_the_examples_are_valid_without_a_warning() -> None:
     assert [problem for path in sorted(EXAMPLES.glob("*.yaml")) for problem in validated(path)] == []
 
 
+@pytest.mark.process
 def test_it_can_be_a_prerequisite_too(tmp_path: Path) -> None:
     prerequisite = {"name": "group", "type": "script", "plugin": "distributed", "roles": ["worker"]}
     worker = {"prerequisites": ["group"], "commands": ['echo "$RANK of $WORLD_SIZE"']}

@@ -147,6 +147,7 @@ def test_an_entry_that_is_wrong_is_left_out(tmp_path: Path, wrong: Any) -> None:
     assert list(read(path)["default_pg"]) == [1]
 
 
+@pytest.mark.process
 def test_the_command_reads_the_directory_of_a_run(tmp_path: Path) -> None:
     dumped(tmp_path, [entry(1), entry(2, state="started")], [entry(1)])
     shown = cli("collectives", tmp_path)

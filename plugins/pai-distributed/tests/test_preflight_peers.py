@@ -18,7 +18,7 @@ from tests.support import cli, exit_record, job, runtime_log, until, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.preflight_peers"
 
-test_it_keeps_the_rules_for_plugins = conformance(ID)
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID))
 
 
 @contextlib.contextmanager
@@ -114,6 +114,7 @@ def test_a_task_that_has_no_peers_to_wait_for_checks_nothing(task: dict[str, obj
     pai_task_starts(use, Task(**given))  # type: ignore[arg-type]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("parameters", "code", "phrase"),
     [({}, 0, None), ({"mbPerSecond": 1e6}, 251, "PreflightBandwidth")],

@@ -47,11 +47,13 @@ def port_of(server: socket.socket) -> int:
     return int(server.getsockname()[1])
 
 
+@pytest.mark.process
 def test_the_plugin_holds_what_its_manifest_declares() -> None:
     ended = cli("plugins", "check", ID)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_a_task_waits_for_a_server_that_is_slow(tmp_path: Path) -> None:
     ended = cli("run", EXAMPLE, "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr
@@ -81,6 +83,7 @@ def test_whoever_does_not_answer_in_time_is_named_with_the_reason(
     assert said in str(caught.value)
 
 
+@pytest.mark.process
 def test_a_task_whose_server_never_answers_fails_before_its_command(tmp_path: Path) -> None:
     extras = {
         "com.microsoft.pai.runtimeplugin": [

@@ -68,6 +68,7 @@ def analyze(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return lambda *args: run(capsys, monkeypatch, "analyze", *args)
 
 
+@pytest.mark.process
 def test_a_failure_is_explained_with_the_lines_around_what_was_found(tmp_path: Path, spec: str) -> None:
     (tmp_path / "train.log").write_text(LOG)
     done = cli("analyze", "--spec", spec, "train.log", cwd=tmp_path)
@@ -95,6 +96,7 @@ Found by rule NoLicence (entry 1 of spec.yaml): userLogRegex SimError: [^\\n]*\\
     )
 
 
+@pytest.mark.process
 def test_the_shipped_rules_explain_a_log_on_standard_input() -> None:
     done = subprocess.run(
         [PROGRAM, "analyze", "-"],
@@ -370,6 +372,7 @@ def test_the_end_of_a_log_is_searched_and_its_lines_are_counted_from_the_beginni
     assert analyze("--spec", spec, "--exit-code", "99", "log")[0] == 1
 
 
+@pytest.mark.process
 def test_the_table_of_exit_codes_has_every_rule(tmp_path: Path) -> None:
     done = cli("exit-codes", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -431,6 +434,7 @@ def test_of_a_name_that_no_rule_has_similar_ones_are_told(
     assert "\x1b" not in out
 
 
+@pytest.mark.process
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -455,6 +459,7 @@ def greet(site: Site, code: str = GREET, **fields: Any) -> Any:
     return site.add("org.greet", files={"{package}/command.py": code}, **{"commands": [COMMAND], **fields})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("fields", "code", "told"),
     [
@@ -495,12 +500,14 @@ def test_a_command_of_a_plugin_that_is_broken_is_told(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_under_a_policy_a_command_is_there_if_its_plugin_is_allowed(tmp_path: Path) -> None:
     site = Site(tmp_path)
     policy = write_policy(tmp_path, policy_rule(greet(site)))
     assert site.cli("greet", "you", env={"PAI_RUNTIME_POLICY": str(policy)}).stdout == "hello you\n"
 
 
+@pytest.mark.process
 def test_two_plugins_with_one_command_do_not_hide_one_another_unseen(tmp_path: Path) -> None:
     site = Site(tmp_path)
     greet(site)

@@ -17,7 +17,7 @@ from tests.plugin_factory import Site, uses
 from tests.support import cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.failure_analysis"
-test_it_keeps_the_rules_for_plugins = conformance(ID)
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID))
 
 
 def rule(phrase: str, code: int = 10, regex: str = "boom", **fields: Any) -> dict[str, Any]:
@@ -197,6 +197,7 @@ def extras(**parameters: Any) -> dict[str, Any]:
     return {"com.microsoft.pai.runtimeplugin": [{"plugin": "failure_analysis", "parameters": parameters}]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -245,6 +246,7 @@ def run(folder: Path, *commands: str, env: Mapping[str, str] | None = None, **fi
     return {**record, "stderr": done.stderr, "log": (folder / "run/worker/0/logs/runtime.log").read_text()}
 
 
+@pytest.mark.process
 def test_a_job_that_fails_is_explained_though_it_does_not_name_the_plugin(tmp_path: Path) -> None:
     record = run(tmp_path, "python3 -c 'import no_such_module'")
     assert record["originUserExitCode"] == 1
@@ -254,18 +256,21 @@ def test_a_job_that_fails_is_explained_though_it_does_not_name_the_plugin(tmp_pa
     assert "what to do:" in record["stderr"]
 
 
+@pytest.mark.process
 def test_a_jobs_own_rule_gives_its_exit_code(tmp_path: Path) -> None:
     record = run(tmp_path, "echo boom; exit 3", extras=extras(before=[rule("Boom", 77)]))
     assert (record["exitCode"], record["phrase"], record["originUserExitCode"]) == (77, "Boom", 3)
     assert record["matchedUserLogString"] == "boom"
 
 
+@pytest.mark.process
 def test_what_nothing_explains_keeps_its_own_exit_code(tmp_path: Path) -> None:
     record = run(tmp_path, "echo all is well; exit 3")
     assert record["exitCode"] == 3
     assert "phrase" not in record
 
 
+@pytest.mark.process
 def test_an_error_that_the_command_handled_does_not_explain_how_it_ended(tmp_path: Path) -> None:
     record = run(tmp_path, "cat no/such/data || echo using the sample; exit 3")
     assert "no/such/data" in record["errorLogs"]["user"]
@@ -273,6 +278,7 @@ def test_an_error_that_the_command_handled_does_not_explain_how_it_ended(tmp_pat
     assert "phrase" not in record
 
 
+@pytest.mark.process
 def test_a_rule_of_the_cluster_holds_and_what_is_wrong_with_its_spec_does_not_fail_the_job(
     tmp_path: Path,
 ) -> None:
@@ -291,6 +297,7 @@ def pai_prerequisite(use, task):
 """
 
 
+@pytest.mark.process
 def test_a_third_partys_rule_holds(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("org.example.knows", CONTRIBUTES.format(rule=rule("Theirs", 99)))

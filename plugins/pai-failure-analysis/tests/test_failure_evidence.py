@@ -52,6 +52,7 @@ def says(folder: Path, text: str) -> str:
     return f'[ "$*" = "-q -x" ] && cat {shlex.quote(str(folder))}/said'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "log", "expected"),
     [
@@ -85,6 +86,7 @@ def test_faults_of_gpus_are_found_in_what_nvidia_smi_and_the_log_say(
     assert gpu.find_gpu_faults(log.encode()) == expected
 
 
+@pytest.mark.process
 def test_without_nvidia_smi_nothing_is_known_of_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu.find_gpu_faults(b"") == {}
@@ -93,6 +95,7 @@ def test_without_nvidia_smi_nothing_is_known_of_gpus(tmp_path: Path, monkeypatch
     assert gpu.find_gpu_faults(b"") == {}
 
 
+@pytest.mark.process
 def test_nvidia_smi_that_hangs_is_ended_with_all_that_it_started_and_what_it_said_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +111,7 @@ def test_nvidia_smi_that_hangs_is_ended_with_all_that_it_started_and_what_it_sai
     os.close(alive)
 
 
+@pytest.mark.process
 def test_nvidia_smi_that_never_ends_to_talk_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "exec yes '<gpu>'")
     monkeypatch.setattr(gpu, "SECONDS", 100.0)

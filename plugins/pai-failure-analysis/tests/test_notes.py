@@ -64,6 +64,7 @@ LOGS = [
 ]
 
 
+@pytest.mark.process
 def test_a_task_that_succeeds_has_the_notes_of_its_log_in_its_record_and_the_run_in_its_summary(
     tmp_path: Path,
 ) -> None:

@@ -86,6 +86,7 @@ def test_what_is_no_exit_code_is_refused(wrong: Any) -> None:
         Contribution(permanent_codes=wrong)
 
 
+@pytest.mark.process
 def test_a_plan_names_them_and_one_without_any_says_nothing_of_them(tmp_path: Path) -> None:
     extras = [{"plugin": "failure_analysis", "parameters": {"enabled": False}}]
     used, off = (

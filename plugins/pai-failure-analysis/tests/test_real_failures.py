@@ -18,7 +18,7 @@ from tests.support import PROGRAM, callback, job, made_once, write_job
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 needs_root = pytest.mark.needs("root", "mounts")
 needs_mpi = pytest.mark.needs("openmpi-bin")

@@ -43,6 +43,8 @@ from tests.git_server import (
 from tests.job_harness import parameter_problems
 from tests.support import PROGRAM, cli, content, job, write_job
 
+pytestmark = pytest.mark.process
+
 ID = "com.microsoft.pai.runtimeplugin.git"
 test_it_keeps_the_rules_for_plugins = conformance(ID)
 TOKEN = "a-token-nobody-knows"

@@ -22,7 +22,7 @@ from pai_plugin_kit import conformance
 from pai_task.supervisor.nvidia_smi import nvidia_smi
 from tests.support import until
 
-test_it_keeps_the_rules_for_plugins = conformance("hang")
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance("hang"))
 
 TRAIN = Frame("<module>", "/job/worker/0/work/train.py", 88)
 ALL_REDUCE = Frame("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 1)
@@ -419,6 +419,7 @@ def test_beside_a_busy_process_one_hangs_that_cannot_run(
     assert len(everything) == 2
 
 
+@pytest.mark.process
 def test_what_samples_the_gpus_of_a_task_is_none_of_its_processes(tmp_path: Path) -> None:
     sampler = tmp_path / "nvidia-smi"
     sampler.write_text("#!/bin/sh\nexec /bin/sleep 1000\n")

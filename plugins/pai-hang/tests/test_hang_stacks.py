@@ -40,6 +40,7 @@ from tests.support import PROGRAM, cli, exit_record, job, runtime_log, until, wr
 from tests.task_harness import TaskRun, plan, run_task
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.needs("tracing siblings"),
     # What pytest-xdist runs tests in has threads; a task's watch, and the command, have none.
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),

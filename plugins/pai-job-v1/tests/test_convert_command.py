@@ -39,6 +39,7 @@ def meaning(path: Path) -> list[dict[str, Any]]:
     return [without_places(plan) for plan in plans]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_both_versions_of_a_sample_have_the_same_plans(path: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.yaml"
@@ -94,6 +95,7 @@ def test_what_is_written_is_what_was_made(document: dict[str, Any]) -> None:
     assert parse_document(yaml_of(document), "new.yaml").data == made.root.data
 
 
+@pytest.mark.process
 @settings(max_examples=8)
 @given(_JOB)
 def test_both_versions_of_any_job_have_the_same_plans(document: dict[str, Any]) -> None:
@@ -197,6 +199,7 @@ def test_what_a_job_holds_never_leaves_its_comment() -> None:
     assert "x" not in made.data
 
 
+@pytest.mark.process
 def test_the_same_job_gives_the_same_text(tmp_path: Path) -> None:
     path = SAMPLES[0]
     first, second = cli_each(("convert", path), ("convert", path))
@@ -206,6 +209,7 @@ def test_the_same_job_gives_the_same_text(tmp_path: Path) -> None:
     assert not errors(validated(tmp_path / "new.yaml"))
 
 
+@pytest.mark.process
 def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path = written(tmp_path, legacy_job())
     before = path.read_text()
@@ -214,6 +218,7 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == before
 
 
+@pytest.mark.process
 def test_what_is_not_of_version_1_is_refused(tmp_path: Path) -> None:
     wrong = written(tmp_path, legacy_job(image=""))
     ended = cli_each(("convert", JOBS / "pre1.yaml"), ("convert", wrong), ("convert", tmp_path / "gone"))
@@ -221,6 +226,7 @@ def test_what_is_not_of_version_1_is_refused(tmp_path: Path) -> None:
     assert not any(done.stdout for done in ended)
 
 
+@pytest.mark.process
 def test_problems_of_the_old_file_are_told_with_their_lines(tmp_path: Path) -> None:
     path = written(tmp_path, legacy_job(role(taskNumber=0)))
     done = cli("convert", path)

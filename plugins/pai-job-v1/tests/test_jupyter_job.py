@@ -14,6 +14,8 @@ import yaml
 from tests.job_environment import job_environment
 from tests.support import JOBS, PROGRAM, cli
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.needs("notebook")
 @pytest.mark.timeout(600)  # the first time, some ninety packages are installed

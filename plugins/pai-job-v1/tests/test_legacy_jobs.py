@@ -19,6 +19,8 @@ from tests.job_harness import load_file, planned, validated
 from tests.legacy_jobs import ABSENT, legacy_job, port, role, written
 from tests.support import JOBS, cli, cli_each, job, write_job
 
+pytestmark = pytest.mark.process
+
 test_it_keeps_the_rules_for_plugins = conformance("job_v1")
 
 SAMPLES = sorted((JOBS / "legacy").glob("*.json"))

@@ -128,6 +128,7 @@ def test_other_documents_are_no_job(document: Any) -> None:
     assert not is_shown_config(parse_document(json.dumps(document), "config.json"))
 
 
+@pytest.mark.process
 def test_the_command_writes_a_job_that_is_refused_until_its_secrets_are_filled_in(tmp_path: Path) -> None:
     shown, new, other = tmp_path / "config.json", tmp_path / "job.yaml", tmp_path / "other.json"
     shown.write_text(json.dumps(_SHOWN))
@@ -147,6 +148,7 @@ def test_the_command_writes_a_job_that_is_refused_until_its_secrets_are_filled_i
     assert not validated(new)
 
 
+@pytest.mark.process
 def test_the_configuration_may_come_from_standard_input() -> None:
     done = subprocess.run(
         [PROGRAM, "convert", "--from-portal", "-"],

@@ -24,6 +24,8 @@ from tests.local_server import LocalServer
 from tests.smtp_server import SmtpServer
 from tests.support import cli, exit_record, job, write_job
 
+pytestmark = pytest.mark.process
+
 test_it_keeps_the_rules_for_plugins = conformance("notify")
 
 FAILS = ["echo <% $secrets.key %>", "echo '<!channel> [here](x)'", "exit 3"]

@@ -14,6 +14,8 @@ import pytest
 from pai_preflight import computing
 from pai_preflight.computing import faults_of_gpus
 
+pytestmark = pytest.mark.process
+
 INVALID_VALUE = 1
 NO_DEVICE = 100
 LOST = 719

@@ -10,7 +10,7 @@ from pai_preflight import checks
 from tests.plugin_factory import write_policy
 from tests.support import cli, exit_record, job, runtime_log, write_job
 
-test_it_keeps_the_rules_for_plugins = conformance("preflight")
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance("preflight"))
 
 SPACE = {"diskMB": 0, "shmMB": 0}
 GONE = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system to recover"
@@ -29,6 +29,7 @@ def found(given: dict[str, Any], requested: int = 0) -> list[str]:
     return [name for name, _ in checks.faults({**SPACE, **given}, requested)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "script", "gpus", "expected"),
     [
@@ -70,6 +71,7 @@ def test_space_and_storages_are_enough_or_named(tmp_path: Path) -> None:
     assert found({"writable": [str(tmp_path / "none"), "/proc"]}) == ["PreflightStorage"] * 2
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("parameters", "code", "phrase", "behavior"),
     [
@@ -93,6 +95,7 @@ def test_a_task_does_not_start_where_it_cannot_run_and_its_record_says_why(
     assert not (task / "work/started").exists()
 
 
+@pytest.mark.process
 def test_an_operator_puts_it_on_by_default(tmp_path: Path) -> None:
     allowed = {
         f"com.microsoft.pai.runtimeplugin.{name.replace('-', '_')}": f"pai-{name}"

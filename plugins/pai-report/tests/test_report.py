@@ -15,6 +15,8 @@ from tests.played_run import PlayedRun
 from tests.small_cluster import SmallCluster
 from tests.support import callback, cli, job, made_once, write_job
 
+pytestmark = pytest.mark.process
+
 __all__ = ["cluster", "shown"]
 
 SECRET = "k3y-of-nobody-9f2"

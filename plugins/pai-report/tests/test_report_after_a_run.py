@@ -8,6 +8,8 @@ import pytest
 
 from tests.support import cli, job, until, write_job
 
+pytestmark = pytest.mark.process
+
 _AS_IF_LONG = """
 import sys
 from pai_runtime.cli import main, reporting

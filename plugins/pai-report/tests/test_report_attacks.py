@@ -14,6 +14,8 @@ import pytest
 from tests.played_run import PlayedRun
 from tests.support import cli
 
+pytestmark = pytest.mark.process
+
 EVIL = (
     '</pre></script><script>window.ran=1</script><img src=x onerror="window.ran=1">'
     "\" onmouseover='window.ran=1' x='{{ 7*7 }}{% raw %}<!-- "

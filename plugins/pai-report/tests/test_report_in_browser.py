@@ -11,7 +11,7 @@ from tests.browser import Browser, chromium
 from tests.played_run import PlayedRun
 from tests.support import cli, until
 
-pytestmark = pytest.mark.needs("chromium", "chromium-driver", "axe")
+pytestmark = [pytest.mark.process, pytest.mark.needs("chromium", "chromium-driver", "axe")]
 
 RECORD = """exitCode: 226
 outcome: "failed"

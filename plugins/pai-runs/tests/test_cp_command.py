@@ -14,7 +14,7 @@ from pai_task.folder import MOST_LEVELS
 from tests.played_run import PlayedRun
 from tests.support import cli
 
-test_it_keeps_the_rules_for_plugins = conformance("runs")
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance("runs"))
 
 MOST = 1000
 
@@ -132,6 +132,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_files_of_a_local_task_are_copied_by_its_name_and_the_name_of_its_role(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ def test_files_of_a_local_task_are_copied_by_its_name_and_the_name_of_its_role(
     assert cli("cp", run, "worker:model/weights", "-").stdout.startswith("\0\1\2")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("source", "target"),
     [
@@ -175,6 +177,7 @@ def test_what_is_no_file_of_the_task_is_not_copied(
     assert left(tmp_path) == before
 
 
+@pytest.mark.process
 def test_nothing_larger_than_the_limit_is_copied(run: Path, tmp_path: Path) -> None:
     ended = cli("cp", run, "worker:model", tmp_path / "copy", "--limit", "255")
     assert ended.returncode == 2

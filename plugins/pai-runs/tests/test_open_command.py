@@ -8,6 +8,8 @@ import pytest
 from tests.played_run import PlayedRun
 from tests.support import cli
 
+pytestmark = pytest.mark.process
+
 
 class Running:
     """A run that goes on, in which tasks have services."""

@@ -28,7 +28,7 @@ from tests.git_server import git
 from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 from tests.task_harness import isolating, plan, shell
 
-pytestmark = pytest.mark.needs("openssh-server", "openssh-client")
+pytestmark = [pytest.mark.process, pytest.mark.needs("openssh-server", "openssh-client")]
 
 needs_root = pytest.mark.needs("root", "user namespaces")
 NO_END = {"minSucceededInstances": -1}

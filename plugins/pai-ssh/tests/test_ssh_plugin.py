@@ -26,7 +26,7 @@ from tests.job_harness import parameter_problems
 from tests.support import cli
 
 ID = "com.microsoft.pai.runtimeplugin.ssh"
-test_it_keeps_the_rules_for_plugins = conformance(ID)
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID))
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO6u3/qYJQy1+kUGbyeZfVfT5mXP0rLVpyqHkW9GY1fJ"
 ROLES = ("worker", "ps_server", "Chief")
 TASK = Task("job", "worker", 0, {"worker": 2, "ps_server": 1, "Chief": 1}, {"ssh": (15000,)}, Path("/task"))
@@ -42,6 +42,7 @@ def problems(**parameters: Any) -> list[str]:
     return [str(problem) for problem in found]
 
 
+@pytest.mark.process
 def test_the_plugin_holds_what_its_manifest_declares() -> None:
     ended = cli("plugins", "check", ID)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -103,6 +104,7 @@ def test_a_damaged_public_key_is_refused_before_anything_is_started(key: str) ->
         read_request(use(publicKeys=[ED25519, f"{ED25519}\n{key}"]), TASK)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
 @pytest.mark.needs("openssh-client")
 def test_keys_of_every_usual_kind_are_public_keys(tmp_path: Path, kind: str) -> None:
@@ -281,6 +283,7 @@ def test_without_jobssh_there_is_no_way_from_task_to_task(tmp_path: Path, keys: 
     assert keys.job.public not in (tmp_path / "ssh/authorized_keys").read_text()
 
 
+@pytest.mark.process
 @pytest.mark.needs("openssh-client")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
@@ -306,6 +309,7 @@ def test_ssh_knows_the_tasks_by_name_and_leaves_other_hosts_alone(
     assert expected <= set(answer.stdout.splitlines())
 
 
+@pytest.mark.process
 def test_a_user_without_a_name_is_told_why_nobody_can_come_in(tmp_path: Path) -> None:
     for name, status in (("sshd", 0), ("id", 1)):
         (tmp_path / name).write_text(f"#!/bin/sh\nif [ $1 = -u ]; then echo 1234; else exit {status}; fi\n")

@@ -26,6 +26,8 @@ from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
 
+pytestmark = pytest.mark.process
+
 test_it_keeps_the_rules_for_plugins = conformance(
     "pvc_storage", "storage", "teamwise_storage", "com.microsoft.pai.rest.storage"
 )

@@ -27,7 +27,7 @@ from tests.job_harness import all_plans, build, checked_roles, parameter_problem
 from tests.support import PROGRAM, callback, cli, job, until, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.tensorboard"
-test_it_keeps_the_rules_for_plugins = conformance(ID)
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID))
 PORTS = {"ssh": (15000,), "http": (15001, 15002)}
 
 
@@ -62,6 +62,7 @@ def three_roles(needs: dict[str, list[str]], **fields: Any) -> dict[str, Any]:
     return {**document, "taskRoles": roles}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("roles", "expected"),
     [(None, "c/0"), (["b"], "b/0"), (["a", "b"], "b/0"), (["a", "b", "c"], "c/0")],
@@ -72,6 +73,7 @@ def test_in_extras_it_is_in_the_first_task_of_the_first_of_its_roles(
     assert with_board(three_roles({}, extras=extra(roles=roles))) == [expected]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("needs", "expected"),
     [
@@ -149,6 +151,7 @@ def test_parameters_that_make_no_sense_are_refused(parameters: dict[str, Any], m
     assert [problem.field.rpartition("parameters.")[2] for problem in problems] == [message]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
 def test_without_parameters_it_has_no_effect_and_that_is_a_warning(
     tmp_path: Path, parameters: dict[str, Any]
@@ -187,6 +190,7 @@ def run_script(shell: str, script: str, folder: Path, **environment: str) -> sub
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", SHELLS)
 def test_folders_are_made_and_linked_by_their_names_whatever_they_are_called(
     tmp_path: Path, shell: str
@@ -215,6 +219,7 @@ def test_folders_are_made_and_linked_by_their_names_whatever_they_are_called(
     assert not (work / "pwned").exists()
 
 
+@pytest.mark.process
 def test_a_single_folder_is_shown_as_it_is(tmp_path: Path) -> None:
     made = contribution(tmp_path / "task", logdir="$OUT/runs of today")
     assert run_script("sh", made.steps[0].script, tmp_path, OUT=str(tmp_path)).returncode == 0
@@ -243,6 +248,7 @@ def fakes(folder: Path, *good: str) -> dict[str, str]:
     return {"PATH": str(folder), "PAI_RUNTIME_PYTHON": str(folder / "runtime")}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("good", "chosen"),
     [
@@ -266,6 +272,7 @@ def test_the_tasks_own_tensorboard_comes_before_the_runtimes(
     assert (folder / "started").exists()
 
 
+@pytest.mark.process
 def test_where_there_is_no_tensorboard_that_is_said_and_it_is_not_tried_again(tmp_path: Path) -> None:
     (service,) = contribution(tmp_path / "task", port=free_port()).services
     done = run_script("sh", service.script, tmp_path, **fakes(tmp_path / "bin"))
@@ -273,6 +280,7 @@ def test_where_there_is_no_tensorboard_that_is_said_and_it_is_not_tried_again(tm
     assert "TensorBoard is not installed: add it to the image (pip install tensorboard)" in done.stderr
 
 
+@pytest.mark.process
 def test_on_a_cluster_it_can_be_reached_from_elsewhere(tmp_path: Path) -> None:
     port = free_port()
     (service,) = contribution(tmp_path / "task", port=port).services
@@ -281,6 +289,7 @@ def test_on_a_cluster_it_can_be_reached_from_elsewhere(tmp_path: Path) -> None:
     assert " --host=0.0.0.0\n" in run_script("sh", service.script, tmp_path, **environment).stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 def test_a_port_that_somebody_else_has_is_said_and_is_not_taken_for_ours(
     tmp_path: Path, family: int, host: str
@@ -317,6 +326,7 @@ MODES = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_whatever_happens_to_it_in_the_task_is_said_and_does_not_touch_the_job(
@@ -332,6 +342,7 @@ def test_whatever_happens_to_it_in_the_task_is_said_and_does_not_touch_the_job(
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("policy", "code", "output"), [("fail", 2, ""), ("ignore", 0, "ran\n")])
 def test_a_port_that_there_is_not_is_left_to_the_failure_policy(
     tmp_path: Path, policy: str, code: int, output: str
@@ -359,6 +370,7 @@ open(sys.argv[1], "r").read()
 """
 
 
+@pytest.mark.process
 def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     os.mkfifo(tmp_path / "go on")
