@@ -24,6 +24,7 @@ from tests.support import made_once
 
 # How long an example takes depends on the machine, and no test may.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", settings.get_profile("any machine"), max_examples=20)
 settings.load_profile("any machine")
 
 
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(needs)
     config.pluginmanager.register(ChangedFirst())
     if config.getoption("--fast"):
+        settings.load_profile("fast")
         config.pluginmanager.register(FastRing())
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())

@@ -1,5 +1,6 @@
 """Jobs of the stand-in for OpenPAI: each task is a process, and FrameworkController's rules decide."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -306,7 +307,8 @@ def _is_alive(attempt: TaskAttempt) -> bool:
 
 def _signal(attempt: TaskAttempt, number: int) -> None:
     if attempt.process is not None and _is_alive(attempt):
-        os.killpg(attempt.process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it ends at this moment
+            os.killpg(attempt.process.pid, number)
 
 
 def exit_spec(code: int | None) -> dict[str, Any] | None:
