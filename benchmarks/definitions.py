@@ -34,7 +34,7 @@ RESOLVE = """
 import gc, sys
 from pathlib import Path
 gc.set_threshold(50_000)
-from pai_runtime.document.problems import Problems
+from pai_document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job

@@ -31,8 +31,8 @@ MOST_MEMORY = 70_000_000
 TELL = """
 import sys
 from pathlib import Path
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_runtime.job.build import build_job
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.measure import Sample, Thing, callback, in_turn, job, milliseconds, table, times, write_job
+from pai_document.problems import Problems
 from pai_kubernetes.manifests.objects import RenderedRun, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile
 from pai_pod.placement import peers_placement
-from pai_runtime.document.problems import Problems
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

@@ -7,9 +7,9 @@ from typing import Any
 from pai_definitions.definition import read_definitions
 from pai_definitions.job_library import JobLibrary
 from pai_definitions.reference import Reference
+from pai_document.problems import Position, Problem, Problems
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.document.value import Value
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

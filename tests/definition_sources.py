@@ -10,8 +10,8 @@ from pai_definitions.library import SourceLibrary
 from pai_definitions.model import DefinitionSource
 from pai_definitions.reference import parse_reference
 from pai_definitions.web import Web
+from pai_document.problems import InvalidInput, Position
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import InvalidInput, Position
 
 HERE = Position("job.yaml", 3, 5)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.document.schemas import located_in
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
+from pai_document.schemas import located_in
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host, check_parameters
 from pai_runtime.host.policy import NO_POLICY
@@ -45,7 +45,7 @@ def compared_words(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def near_miss(word: str, known: object) -> None:  # noqa: ARG001 - stands for the real one
         compared.append(word)
 
-    monkeypatch.setattr("pai_runtime.document.problems.near_miss", near_miss)
+    monkeypatch.setattr("pai_document.problems.near_miss", near_miss)
     return compared
 
 

@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from tests.forked_command import can_be_forked, forked_command
 
 ROOT = Path(__file__).resolve().parents[1]

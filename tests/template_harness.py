@@ -9,10 +9,10 @@ from pai_definitions.definition import read_definitions
 from pai_definitions.rendering import rendered
 from pai_definitions.template import as_text
 from pai_definitions.variables import completed
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Position, Problem
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, DefinitionFile, Given
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem
-from pai_runtime.document.value import Value
 
 ASKED = Position("job.yaml", 7, 3)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_task import exit_codes
 from pai_task.exit_codes import CALLBACK_FAILED, CANNOT_RUN, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT

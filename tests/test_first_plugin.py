@@ -111,7 +111,7 @@ def _typed(commands: list[str], folder: Path, environment: dict[str, str]) -> li
 
 @pytest.mark.timeout(600)
 def test_the_page_leads_from_a_checkout_to_a_wheel_in_an_index_and_a_policy(tmp_path: Path) -> None:
-    for project in ("core", "libraries/pai-plugin-kit", "libraries/pai-task"):
+    for project in ("core", "libraries/pai-document", "libraries/pai-plugin-kit", "libraries/pai-task"):
         source = ROOT / project
         ignored = shutil.ignore_patterns("tests", "__pycache__")
         shutil.copytree(source, tmp_path / "checkout" / project, ignore=ignored)

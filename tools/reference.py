@@ -22,6 +22,8 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
 from pai_container.engine import ContainerEngine
+from pai_document.problems import Problems
+from pai_document.schemas import expectation, package_schema
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
@@ -29,8 +31,6 @@ from pai_kubernetes.cluster import KubernetesCluster
 from pai_openpai.client.engine import OpenpaiCluster
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.cli.plugin_commands import add_plugin_command
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.interface import Engine
 from pai_runtime.engines.local.machine import LocalEngine
 from pai_runtime.engines.local.placement import example_placement

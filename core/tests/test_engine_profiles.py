@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_document.problems import InvalidInput, Problem
 from pai_runtime.engines import profiles as profiles_module
 from pai_runtime.engines.profiles import find_profile
 from tests.small_cluster import write_profiles

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.engines.finding import open_engine
 from pai_runtime.engines.interface import Engine, RunRequest
 from pai_runtime.host.discovery import InstalledPlugins
@@ -149,7 +149,7 @@ def test_what_an_engine_prints_is_no_part_of_the_output(
 
 def test_an_engine_says_itself_what_is_wrong_with_its_profile(folder: Path) -> None:
     body = "raise InvalidInput([profile.value.get('queue').problem('no-queue', 'no such queue')])"
-    code = "from pai_runtime.document.problems import InvalidInput\n"
+    code = "from pai_document.problems import InvalidInput\n"
     install_engine(folder, f"{code}@hookimpl\ndef pai_engine(profile):\n    {body}\n")
     with pytest.raises(InvalidInput) as raised:
         _opened()

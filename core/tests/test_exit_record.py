@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.schemas import package_schema
+from pai_document.document import parse_document
+from pai_document.schemas import package_schema
 from pai_task.analysis import Analysis
 from pai_task.exit_codes import RUNTIME_ERROR
 from pai_task.exit_record import (

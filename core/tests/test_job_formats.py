@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import MAX_DEPTH, parse_document
-from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.document.value import Node, Source, Value, new_node
+from pai_document.document import MAX_DEPTH, parse_document
+from pai_document.problems import Position, Problem, Problems
+from pai_document.value import Node, Source, Value, new_node
 from pai_runtime.host import discovery, separate_process
 from pai_runtime.host.document_json import node_from_json, node_to_json, problem_from_json, problem_to_json
 from pai_runtime.host.host import Host

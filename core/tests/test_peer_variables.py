@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import Problem
+from pai_document.problems import Problem
 from tests.job_harness import validated
 from tests.support import job, line_of, write_job
 

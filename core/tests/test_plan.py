@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pai_document.problems import Problems
 from pai_runtime import __version__
-from pai_runtime.document.problems import Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.document.problems import Problems
+from pai_document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX, Job

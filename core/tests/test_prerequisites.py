@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.job.order import dependencies_first
 from pai_task.plan import OnPreemption
 from tests.job_harness import build, checked_roles, command, load, parameters, uses

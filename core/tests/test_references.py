@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_document.problems import InvalidInput, Problem
 from pai_runtime.job import budget
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.secrets import as_placeholders

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from pai_runtime.runs.summary import NOT_RETRIED
 from tests.support import NOT_ANALYSED, PROGRAM, cli, job, write_job
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_runtime.job.overrides import Overrides, overridden
 from pai_runtime.runs.completion import decision, roles_of
 from tests.job_harness import build, command, parameters, yaml_text

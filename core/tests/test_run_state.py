@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import activity

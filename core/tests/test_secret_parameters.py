@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.schemas import check, located_in
+from pai_document.problems import Problems
+from pai_document.schemas import check, located_in
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX

@@ -36,7 +36,7 @@ def loaded(*args: str | Path, **environment: str) -> set[str]:
 def test_a_valid_job_is_checked_without_what_only_explains_mistakes(tmp_path: Path, command: str) -> None:
     modules = loaded(command, write_job(tmp_path, job()))
     assert "pai_runtime.job.load" in modules
-    mistakes = "pai_runtime.document.mistakes"
+    mistakes = "pai_document.mistakes"
     slow = {"dataclasses", "difflib", "jsonschema", mistakes, "pai_runtime.engines.ignoring", "subprocess"}
     assert not (slow | CLIENT | {"ruamel.yaml"}) & modules
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from pai_task import plan as plans
 from pai_task import vocabulary
 from pai_task.exit_codes import RUNTIME_ERROR

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problem
 from tests.job_harness import load, yaml_text
 from tests.support import job
 

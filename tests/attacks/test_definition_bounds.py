@@ -10,7 +10,7 @@ import pytest
 from pai_definitions.folder import FolderSource
 from pai_definitions.model import Listed
 from pai_definitions.reference import parse_reference
-from pai_runtime.document.problems import MOST_LOOKED_FOR, Problems
+from pai_document.problems import MOST_LOOKED_FOR, Problems
 from tests.definition_harness import problems
 from tests.definition_sources import code_of, library
 from tests.support import job

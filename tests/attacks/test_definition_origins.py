@@ -13,8 +13,8 @@ from pai_definitions.library import SourceLibrary
 from pai_definitions.lock import read_lock
 from pai_definitions.single_file import FileSource
 from pai_definitions.web import Web
+from pai_document.problems import Problems
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.runs.errors import CannotRun

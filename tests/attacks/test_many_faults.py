@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import MOST_LOOKED_FOR, MOST_SHOWN
+from pai_document.problems import MOST_LOOKED_FOR, MOST_SHOWN
 from tests.job_harness import compared_words, load, yaml_text
 from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses

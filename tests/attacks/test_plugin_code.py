@@ -19,7 +19,7 @@ import pytest
 import ruamel.yaml
 from packaging.requirements import Requirement
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.host import policies_in_force as policies
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.core_imports import OWN

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput, Position
-from pai_runtime.document.secret_names import names_secret
+from pai_document.problems import InvalidInput, Position
+from pai_document.secret_names import names_secret
 from pai_runtime.engines.code import find_code
 from pai_task.masking import Masks
 from pai_task.placeholders import placeholder

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from tests.played_run import PlayedRun
 from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import Problems
+from pai_document.problems import Problems
 from pai_runtime.engines.local.ports import free_ports
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pai_document.problems import Problems
 from pai_kubernetes.manifests.policies import policies
-from pai_runtime.document.problems import Problems
 from pai_runtime.job.model import Job
 from pai_task.record import replace
 from tests.job_harness import build

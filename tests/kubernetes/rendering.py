@@ -5,12 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pai_document.problems import Problems
 from pai_kubernetes.manifests.objects import RenderedRun, packed_code, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
 from pai_pod.placement import peers_placement
-from pai_runtime.document.problems import Problems
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

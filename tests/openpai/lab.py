@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
 from pai_openpai.client.engine import NewOpenpaiRun, OpenpaiCluster
 from pai_openpai.client.reader import OpenpaiRunReader
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile

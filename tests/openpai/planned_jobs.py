@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

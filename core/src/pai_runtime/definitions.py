@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Protocol, runtime_checkable
 
-from pai_runtime.document.problems import Position
-from pai_runtime.document.value import Value
+from pai_document.problems import Position
+from pai_document.value import Value
 from pai_task.record import record
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from pai_document.problems import Problems
+from pai_document.value import Value
 from pai_runtime.definitions import Definitions
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def pai_definitions(
     those of the job, with their values. `refusal` returns why the policies in force refuse what is at a
     location (a URL, or the absolute path of a file or directory); None if they allow it.
 
-    Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for an invalid
+    Called in the process of the command. Raises `pai_document.problems.InvalidInput` for an invalid
     configuration.
     """
 

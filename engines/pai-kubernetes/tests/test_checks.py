@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import Problem, Problems
 from pai_kubernetes.checks import check
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
-from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problem, Problems
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_DATA, MOST_OBJECT
 from pai_kubernetes.run.roles import MOST_TASKS
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
 from pai_kubernetes.api import client, paths
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.cluster_checks import check_cluster
@@ -15,8 +17,6 @@ from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.node_capacity import quantity
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
 from pai_kubernetes.reading import read_profile
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.profiles import Profile
 from pai_task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault

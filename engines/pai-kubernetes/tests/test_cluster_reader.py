@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import parse_document
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.cluster import KubernetesCluster
@@ -18,7 +19,6 @@ from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
 from pai_pod.told_variables import state_line, told_line
-from pai_runtime.document.document import parse_document
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.runs.errors import CannotEnter, CannotRemove, ClusterError
 from pai_runtime.runs.state import Run, Unreadable

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import Problem, Problems
 from pai_kubernetes.manifests.policies import Policies, policies
-from pai_runtime.document.problems import Problem, Problems
 from pai_task.exit_codes import PERMANENT_INIT_CODES
 from tests.job_harness import build
 from tests.kubernetes.both_places import Both, TaskName, job_of

@@ -12,11 +12,11 @@ import pytest
 pytest.register_assert_rewrite("pai_conformance")
 
 from pai_conformance import Conformance, Stage  # noqa: E402 - as above
+from pai_document.document import parse_document  # noqa: E402 - as above
 from pai_kubernetes.api import paths  # noqa: E402 - rewritten, as above
 from pai_kubernetes.cluster import KubernetesCluster  # noqa: E402 - as above
 from pai_kubernetes.labels import ROLES  # noqa: E402 - as above
 from pai_pod.told_variables import told_line  # noqa: E402 - as above
-from pai_runtime.document.document import parse_document  # noqa: E402 - as above
 from pai_runtime.engines.profiles import Profile  # noqa: E402 - as above
 from pai_runtime.runs.reader import RunReader  # noqa: E402 - as above
 from tests.kubernetes import run_objects  # noqa: E402 - as above

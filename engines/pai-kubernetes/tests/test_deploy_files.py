@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import read_document
 from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, MountedStorage, Storage
 from pai_kubernetes.reading import read_profile
 from pai_pod.code import MOST_PART, MOST_PARTS
-from pai_runtime.document.document import read_document
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.job.without_secrets import job_config
 from pai_task.secret_forms import is_too_short

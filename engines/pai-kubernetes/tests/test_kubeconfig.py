@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.problems import InvalidInput, Problem
 from pai_kubernetes.api import kubeconfig
 from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
-from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.runs.errors import ClusterError
 
 SERVER = "https://10.0.0.1:6443"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import InvalidInput
 from pai_kubernetes import labels
 from pai_kubernetes.manifests.objects import RenderedRun
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_DATA
 from pai_kubernetes.profile import KubernetesProfile, VirtualCluster
 from pai_pod.code import MOST_PART, MOST_PARTS
 from pai_pod.peers import Peers
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.job.overrides import Overrides

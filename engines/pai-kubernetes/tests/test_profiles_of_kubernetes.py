@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import parse_document, read_document
+from pai_document.problems import InvalidInput
 from pai_kubernetes.profile import KubernetesProfile, MountedStorage, SkuType, Storage, VirtualCluster
 from pai_kubernetes.reading import read_profile
-from pai_runtime.document.document import parse_document, read_document
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile
 from pai_task.record import replace
 from tests.job_harness import yaml_text

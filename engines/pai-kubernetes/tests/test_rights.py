@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.paths import target_of
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.labels import COMPLETION_INDEX, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.reader import Reader
 from pai_pod.told_variables import told_line
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
 from pai_runtime.engines.interface import RunRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host

@@ -12,8 +12,8 @@ import pytest
 pytest.register_assert_rewrite("pai_conformance")
 
 from pai_conformance import Conformance, Stage  # noqa: E402 - rewritten, as above
+from pai_document.document import parse_document  # noqa: E402 - as above
 from pai_openpai.client.engine import OpenpaiCluster  # noqa: E402 - as above
-from pai_runtime.document.document import parse_document  # noqa: E402 - as above
 from pai_runtime.engines.profiles import Profile  # noqa: E402 - as above
 from tests.openpai.rest_server import OpenpaiServer  # noqa: E402 - as above
 from tests.piped_stage import PipedStage  # noqa: E402 - as above

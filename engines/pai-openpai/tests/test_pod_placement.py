@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import Problems
 from pai_openpai.framework import BadFramework, Framework, read_framework
 from pai_openpai.placement import framework_placement, framework_task
 from pai_pod.placement import UnknownTask, own_task, single_placement
-from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import Job

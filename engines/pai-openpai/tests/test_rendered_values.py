@@ -6,9 +6,9 @@ JavaScript's rules for writing numbers, and from YAML 1.1.
 
 import pytest
 
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
 from pai_openpai.job_check import check_for_openpai
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
 
 JOB = """\
 protocolVersion: 2

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
 from pai_openpai.first_runtime import PLUGINS
 from pai_openpai.job_check import check_for_openpai
 from pai_openpai.submission_check import check_submission
 from pai_openpai.submitted_text import submitted_text
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job
 from pai_task.record import replace
 from tests.job_harness import yaml_text

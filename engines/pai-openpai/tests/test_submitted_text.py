@@ -13,11 +13,11 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problems
 from pai_openpai.job_check import MOST_BYTES
 from pai_openpai.submitted_text import SubmittedText, submitted_text
 from pai_pod.user_command import user_command
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job

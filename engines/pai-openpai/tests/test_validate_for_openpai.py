@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_document.document import parse_document, read_document
+from pai_document.problems import Problem, Problems
 from pai_openpai.job_check import MOST_BYTES, check_for_openpai
-from pai_runtime.document.document import parse_document, read_document
-from pai_runtime.document.problems import Problem, Problems
 from tests.job_harness import yaml_text
 from tests.support import JOBS, cli_each, job, write_job
 

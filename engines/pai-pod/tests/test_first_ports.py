@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import errors
 from pai_pod.placement import single_placement
-from pai_runtime.document.problems import errors
 from pai_runtime.engines.local.placement import example_placement
 from tests.job_harness import build, planned, validated
 from tests.support import cli, job, write_job

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pai_document.printable import printable
 from pai_pod.image_reference import BadReference, ImageReference, parse_reference
-from pai_runtime.document.printable import printable
 
 SHA256, SHA512 = f"sha256:{'0a' * 32}", f"sha512:{'0a' * 64}"
 

@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 import yaml
 
+from pai_document.schemas import package_schema
 from pai_pod.init_steps import BUILT_IN
-from pai_runtime.document.schemas import package_schema
 from tests.pods import example_pod
 from tests.support import ROOT
 

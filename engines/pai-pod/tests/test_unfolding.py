@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_document.problems import InvalidInput
 from pai_pod.unfolding import parse_unfolded
-from pai_runtime.document.problems import InvalidInput
 from tests.init_harness import PROPOSED, folded
 
 INIT = """\

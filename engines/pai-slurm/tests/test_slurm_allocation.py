@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_runtime.engine import CannotRun, Job
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.document.problems import Problems
+from pai_document.problems import Problems
 from pai_runtime.engine import CannotRun, ClusterError, RunRequest
 from pai_slurm.allocation_engine import AllocationEngine
 from pai_slurm.checks import check_cluster

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import InvalidInput
 from pai_plugin_kit import JobRun, call, conformance, make_job, make_task, make_use
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.host import Host, Unavailable
 from tests.plugin_factory import Site
 from tests.support import PROGRAM, cli

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from pai_definitions.definition import unused_variables
 from pai_definitions.unquoted import parse_unquoted
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.schemas import package_schema
-from pai_runtime.document.value import Source, walk
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
+from pai_document.schemas import package_schema
+from pai_document.value import Source, walk
 from tests.template_harness import ASKED, definition, definitions, faults, problems
 
 WGET = """\

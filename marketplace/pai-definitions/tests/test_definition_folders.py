@@ -10,8 +10,8 @@ import pytest
 from pai_definitions import folder as folder_module
 from pai_definitions.folder import FolderSource
 from pai_definitions.reference import parse_reference
+from pai_document.problems import Problems
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import Problems
 from tests.definition_sources import find, folder_source, library, problems_of, text, write
 
 JOB = "protocolVersion: 2\nname: mnist\ntype: job\n"

@@ -10,8 +10,8 @@ import pytest
 from pai_definitions.library import SourceLibrary
 from pai_definitions.single_file import UrlSource
 from pai_definitions.web import Web
+from pai_document.problems import InvalidInput, Position
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import InvalidInput, Position
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import read_policy
 from pai_runtime.plan.definitions import JobDefinitions

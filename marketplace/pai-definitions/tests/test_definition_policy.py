@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_document.problems import InvalidInput, Problem, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.locations import canonical, is_below

@@ -13,9 +13,9 @@ import pytest
 from pai_definitions.rendering import rendered
 from pai_definitions.sources import open_sources
 from pai_definitions.variables import completed
+from pai_document.document import parse_document
+from pai_document.problems import Problems
 from pai_runtime.definitions import Given
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems
 from tests.definition_sources import HERE, Network, find, library
 from tests.fault_server import FaultServer, Reply
 

@@ -21,12 +21,12 @@ from urllib3.util import connection
 
 from pai_definitions.fetching import Fetcher
 from pai_definitions.model import Unreachable
+from pai_document.url import shown_url, split_url
 from pai_network import tls
 from pai_network.answer import NoAnswer
 from pai_network.client import Bounds, Client, HttpRequest
 from pai_runtime import __version__
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.url import shown_url, split_url
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pai_definitions.lock import Lock, Pin, lock_path, lock_text, read_lock
 from pai_definitions.origins import shared_origin
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 
 TEXT = b"name: mnist\ntype: data\n"
 DIGEST = sha256(TEXT).hexdigest()

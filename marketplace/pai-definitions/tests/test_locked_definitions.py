@@ -16,8 +16,8 @@ from pai_definitions.model import Library
 from pai_definitions.origins import shared_origin
 from pai_definitions.reference import parse_reference
 from pai_definitions.web import Web
+from pai_document.problems import Position
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import Position
 from pai_task.record import replace
 
 HERE = Position("job.yaml", 1, 1)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from pai_definitions.marketplace.source_entry import with_source, without_source
 from pai_definitions.marketplace.yaml_line import yaml_line
+from pai_document.document import parse_document
 from pai_runtime import cli as command_line
-from pai_runtime.document.document import parse_document
 from tests.fault_server import FaultServer, Reply
 from tests.marketplace_server import MarketplaceServer, item
 from tests.support import PROGRAM, job, until

@@ -8,10 +8,10 @@ import yaml
 
 from pai_definitions.configuration import SourceSettings, read_sources, user_configuration
 from pai_definitions.sources import open_sources
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
+from pai_document.value import Value
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value
 from tests.definition_sources import Network
 
 URL = "https://example.org/a.yaml"

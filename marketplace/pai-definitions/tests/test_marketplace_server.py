@@ -19,8 +19,8 @@ from pai_definitions.reference import parse_reference
 from pai_definitions.server import MarketplaceSource
 from pai_definitions.sources import open_sources
 from pai_definitions.web import Web
+from pai_document.problems import InvalidInput, Problems
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import InvalidInput, Problems
 from tests.definition_sources import Network, code_of, find, folder_source, library, text
 from tests.marketplace_server import MarketplaceServer, item
 from tests.support import job

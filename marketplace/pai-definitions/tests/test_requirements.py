@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pai_definitions.job_library import JobLibrary
 from pai_definitions.rendering import rendered
+from pai_document.problems import Position
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, Given
-from pai_runtime.document.problems import Position
-from pai_runtime.document.value import Value
 from pai_runtime.job import expansion
 from pai_task.plan import Plan
 from tests.definition_harness import MemoryLibrary, loaded, plan, problems

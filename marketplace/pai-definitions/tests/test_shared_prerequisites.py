@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import Problem
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import Problem
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.plan.definitions import JobDefinitions

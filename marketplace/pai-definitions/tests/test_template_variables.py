@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pai_definitions.variables import completed
+from pai_document.document import parse_document
+from pai_document.problems import Position, Problem
+from pai_document.value import Value
 from pai_runtime.definitions import Given
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Position, Problem
-from pai_runtime.document.value import Value
 from tests.template_harness import definition, given, problems, written
 
 MNIST = """\

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pai_definitions.expressions import parsed
 from pai_definitions.template import LONGEST, Template, WrongTemplate, joined
+from pai_document.document import parse_document
+from pai_document.problems import Position
+from pai_document.value import Node, Value, walk
 from pai_runtime.definitions import Given
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Position
-from pai_runtime.document.value import Node, Value, walk
 from pai_task.placeholders import placeholder
 from tests.job_harness import yaml_text
 from tests.template_harness import ASKED, faults, given, problems, render, written

@@ -14,8 +14,8 @@ from pai_definitions.fetching import Fetcher
 from pai_definitions.index import IndexSource
 from pai_definitions.library import SourceLibrary
 from pai_definitions.web import Web
+from pai_document.problems import Problems
 from pai_marketplace.export import export
-from pai_runtime.document.problems import Problems
 from tests.definition_sources import code_of, find
 from tests.running_marketplace import RunningMarketplace, definition
 from tests.support import cli, job

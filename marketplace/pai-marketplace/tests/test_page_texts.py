@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pai_definitions.definition import read_definitions
+from pai_document.document import parse_document
 from pai_marketplace.pages import markdown
 from pai_marketplace.pages.differences import differences
 from pai_marketplace.pages.highlighting import lines_of, yaml_lines
 from pai_marketplace.pages.use_form import fields, job_text
 from pai_runtime.definitions import Definition, DefinitionFile
-from pai_runtime.document.document import parse_document
 from tests.running_marketplace import template
 
 TEXTS = st.text(

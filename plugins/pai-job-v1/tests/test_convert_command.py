@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_document.document import parse_document
+from pai_document.problems import Problems, errors
+from pai_document.yaml_text import yaml_lines
 from pai_job_v1.conversion import converted
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problems, errors
-from pai_runtime.document.yaml_text import yaml_lines
 from tests.job_harness import planned, validated
 from tests.legacy_jobs import legacy_job, port, role, written
 from tests.support import JOBS, cli, cli_each

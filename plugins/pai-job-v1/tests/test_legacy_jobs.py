@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_document.document import MAX_NODES
+from pai_document.problems import InvalidInput, Problem, errors
 from pai_job_v1.names import identifiers, job_name
 from pai_plugin_kit import conformance
-from pai_runtime.document.document import MAX_NODES
-from pai_runtime.document.problems import InvalidInput, Problem, errors
 from pai_runtime.job.model import Job
 from pai_task.names import framework_name
 from tests.job_harness import load_file, planned, validated

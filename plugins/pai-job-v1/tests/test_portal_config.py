@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_document.document import parse_document
+from pai_document.problems import Problem, Problems
+from pai_document.yaml_text import yaml_lines
 from pai_job_v1.portal_config import HIDDEN, is_shown_config, job_of_config
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.document.yaml_text import yaml_lines
 from tests.job_harness import validated
 from tests.support import PROGRAM, cli_each
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from pai_document.problems import InvalidInput
 from pai_plugin_kit import conformance
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.plugin import Task
 from pai_storage.mounting import contribution, named_storage, nfs_export
 from pai_task.plan import Mount, Plan

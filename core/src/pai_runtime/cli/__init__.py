@@ -15,10 +15,10 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit
 from typing import Any
 
+from pai_document.problems import InvalidInput
 from pai_runtime import __version__
 from pai_runtime.cli.help import BuiltIn, example, overview
 from pai_runtime.cli.parser import Parser, hint
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.errors import ClusterError
 from pai_runtime.terminal.output import (

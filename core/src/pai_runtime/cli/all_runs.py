@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 
+from pai_document.problems import InvalidInput
 from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.cli.given_run import NotThere, engine_for
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import profile_names
 from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.names import RUNS, NoSuchRun

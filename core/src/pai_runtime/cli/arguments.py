@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from pai_runtime.document.amounts import seconds
+from pai_document.amounts import seconds
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
 RUN_HELP = "a run: its name in .pai-runs, or on the cluster with --on; the path of its directory; or 'latest'"

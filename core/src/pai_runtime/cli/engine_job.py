@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pai_document.problems import InvalidInput, Problems
+from pai_document.value import Value
 from pai_runtime.cli.chosen_tasks import chosen_tasks
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.engines.hidden import hide
 from pai_runtime.engines.interface import Engine, NewRun, RunRequest

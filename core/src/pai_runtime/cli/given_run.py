@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pai_document.problems import near_miss
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.problems import near_miss
 from pai_runtime.engines.interface import Engine
 from pai_runtime.engines.local.machine import LocalEngine
 from pai_runtime.runs.errors import ClusterError

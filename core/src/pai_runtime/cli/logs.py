@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
+from pai_document.amounts import seconds
 from pai_runtime.cli.arguments import add_run_and_tasks, run_and_tasks
 from pai_runtime.cli.given_run import NotThere, given_tasks
-from pai_runtime.document.amounts import seconds
 from pai_runtime.runs.state import RunTask
 from pai_runtime.terminal.output import say
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, Final, NoReturn
 
+from pai_document.problems import near_miss
 from pai_runtime.cli.help import HelpFormatter
-from pai_runtime.document.problems import near_miss
 from pai_runtime.terminal.output import columns, report, write_lines
 from pai_task.exit_codes import CANNOT_RUN
 

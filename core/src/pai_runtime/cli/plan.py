@@ -4,11 +4,11 @@ import argparse
 import shlex
 import sys
 
+from pai_document.problems import InvalidInput, Problems
 from pai_runtime.cli.arguments import add_debug, add_job, add_json, add_policy, task_or_role
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plan.build import Planner

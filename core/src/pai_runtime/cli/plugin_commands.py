@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from pai_document.problems import InvalidInput, Problem
 from pai_runtime.cli.asked_task import ask_task
 from pai_runtime.cli.given_run import NotThere, given_tasks
 from pai_runtime.cli.help import example
-from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host

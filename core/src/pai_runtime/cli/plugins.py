@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pai_document.schemas import expectation
+from pai_document.yaml_text import yaml_lines
 from pai_runtime.cli.arguments import add_debug, add_downgrade, add_json, add_policy
 from pai_runtime.cli.plugin_entries import allow, frozen, update
-from pai_runtime.document.schemas import expectation
-from pai_runtime.document.yaml_text import yaml_lines
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.plugin_check import Fault, check_plugins

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pai_document.problems import InvalidInput
 from pai_runtime import __version__
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.interface import Option
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import Overrides

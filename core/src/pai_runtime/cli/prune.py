@@ -4,11 +4,11 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 
+from pai_document.amounts import counted, size_text
 from pai_runtime.cli.arguments import add_on, age
 from pai_runtime.cli.given_run import NotThere, engine_for
 from pai_runtime.cli.rm import removed
 from pai_runtime.cli.user import user_name
-from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Unreadable

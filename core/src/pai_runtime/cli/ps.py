@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pai_document.printable import printable
 from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun
 from pai_runtime.cli.given_run import NotThere, engine_for, find_run, not_readable
-from pai_runtime.document.printable import printable
 from pai_runtime.engines.interface import Engine
 from pai_runtime.runs.names import RUNS, NoSuchRun
 from pai_runtime.runs.provenance import settings

@@ -4,11 +4,11 @@ import argparse
 import os
 from pathlib import Path
 
+from pai_document.problems import InvalidInput, Problems
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.engine_job import EngineJob
 from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
-from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.terminal.output import report_problems, say, write_lines

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.host.discovery import declared_commands
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.runs.reader import RunReader

@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from pai_document.document import parse_document, read_text
+from pai_document.problems import InvalidInput
+from pai_document.value import Value
 from pai_runtime.cli import run as run_command
 from pai_runtime.cli.arguments import ON_HELP, RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, given_run
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.cli.parser import Parser
 from pai_runtime.cli.rerun_elsewhere import document_elsewhere, words_elsewhere
-from pai_runtime.document.document import parse_document, read_text
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value
 from pai_runtime.job.without_secrets import without_section
 from pai_runtime.runs.names import LATEST
 from pai_runtime.runs.provenance import Provenance, part

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pai_document.document import parse_document
+from pai_document.value import Value
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.value import Value
 from pai_runtime.terminal.output import say
 
 _WITH_VALUE: Final = ("--set", "--role-instances", "--task", "--timeout")

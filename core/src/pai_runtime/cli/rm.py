@@ -2,9 +2,9 @@
 
 import argparse
 
+from pai_document.amounts import size_text
 from pai_runtime.cli.arguments import RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, engine_for, find_run
-from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.errors import CannotRemove, ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun
 from pai_runtime.runs.reader import RunReader

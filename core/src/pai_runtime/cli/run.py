@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from pai_document.amounts import counted
+from pai_document.problems import InvalidInput, Problems
 from pai_runtime.cli.arguments import (
     add_code,
     add_debug,
@@ -22,8 +24,6 @@ from pai_runtime.cli.engine_job import EngineJob
 from pai_runtime.cli.given_run import given_engine, refusal
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.cli.reporting import begin_report
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code
 from pai_runtime.engines.finding import is_within, open_engine_within
 from pai_runtime.engines.interface import Engine, Option

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.cli.arguments import add_debug, add_jobs, add_json, add_on, add_policy
-from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.user import user_name
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import (
+from pai_document.amounts import counted
+from pai_document.document import read_document
+from pai_document.problems import (
     InvalidInput,
     Problem,
     Problems,
@@ -20,7 +17,10 @@ from pai_runtime.document.problems import (
     stricter,
     validity,
 )
-from pai_runtime.document.value import Value
+from pai_document.value import Value
+from pai_runtime.cli.arguments import add_debug, add_jobs, add_json, add_on, add_policy
+from pai_runtime.cli.overrides import add_overrides, given_overrides
+from pai_runtime.cli.user import user_name
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.blame import PluginError

@@ -1,7 +1,7 @@
 """What people and programs are told, escaped, and in the forms of the runtime's own commands."""
 
-from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.document.printable import printable
+from pai_document.amounts import counted, size_text
+from pai_document.printable import printable
 from pai_runtime.terminal.output import (
     columns,
     flush,

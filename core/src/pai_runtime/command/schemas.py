@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pai_runtime.document.schemas import package_schema
+from pai_document.schemas import package_schema
 from pai_runtime.host.profile_schema import BadProfileSchema, profile_schema
 
 __all__ = ["FILES", "BadProfileSchema", "file_schema", "profile_schema"]

@@ -27,8 +27,8 @@ made of the answers. Not every engine needs ``classes``, ``code``, ``documents``
 pai-network, and pai-conformance has the tests that each engine passes.
 """
 
-from pai_runtime.document.problems import InvalidInput, Location, Problem, Problems
-from pai_runtime.document.value import Value
+from pai_document.problems import InvalidInput, Location, Problem, Problems
+from pai_document.value import Value
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered, RunRequest
 from pai_runtime.engines.profiles import Profile

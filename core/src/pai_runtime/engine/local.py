@@ -21,7 +21,7 @@ from pai_task.own_process import keep_to_ourselves
 from pai_task.signals import STOP_SIGNALS
 
 if TYPE_CHECKING:
-    from pai_runtime.document.configuration_files import user_directory
+    from pai_document.configuration_files import user_directory
     from pai_runtime.engines.local.addresses import check_address
     from pai_runtime.engines.local.devices import device_variables, devices_of, lack_of_devices
     from pai_runtime.engines.local.entering import enter
@@ -103,7 +103,7 @@ _PLACES: Final = {
     "enter": "pai_runtime.engines.local.entering",
     "image_binds": "pai_runtime.engines.local.storages",
     "lack_of_devices": "pai_runtime.engines.local.devices",
-    "user_directory": "pai_runtime.document.configuration_files",
+    "user_directory": "pai_document.configuration_files",
     "write_secrets": "pai_task.supervisor.piped_secrets",
 }
 """The module of each that is imported late."""

@@ -4,9 +4,9 @@ The values of the job's secrets are hidden in `server_text`; engines `hide` what
 to see, such as a token.
 """
 
-from pai_runtime.document.amounts import size_text
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import Severity, listed, near_miss
+from pai_document.amounts import size_text
+from pai_document.printable import printable
+from pai_document.problems import Severity, listed, near_miss
 from pai_runtime.engines.hidden import cut, hide, hide_authorization, server_text
 from pai_runtime.runs.errors import RequestError
 from pai_runtime.terminal.output import report

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problems
+from pai_document.value import Value
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.document.value import Value
 from pai_runtime.engines.code import Code
 from pai_runtime.engines.interface import NewRun, RunRequest
 from pai_runtime.engines.local.code_copy import copy_code

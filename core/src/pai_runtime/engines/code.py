@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
+from pai_document.amounts import counted, size_text
+from pai_document.problems import InvalidInput, Position, Problem, unexpected
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.errors import CannotRun

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.problems import InvalidInput
+from pai_document.problems import InvalidInput
 from pai_runtime.engines.interface import Engine, NewRun, Option, Rendered
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.guard import Contract, Guard, anything, each_of, of_type

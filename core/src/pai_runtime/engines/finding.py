@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING, Final
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
 from pai_runtime.engines.contract import ENGINE, raised
 from pai_runtime.engines.profiles import Profile, find_profile
 from pai_runtime.host.blame import PluginError

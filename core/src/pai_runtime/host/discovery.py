@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
+from pai_document.problems import Problems
+from pai_document.schemas import check, located_in, package_schema, schema_error
 from pai_runtime.host.blame import plugin_label
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.installed import plugin_codes

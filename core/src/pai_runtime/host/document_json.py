@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from pai_runtime.document.document import MAX_DEPTH, MAX_NODES
-from pai_runtime.document.problems import Position, Problem, Severity
-from pai_runtime.document.value import Node, Source, data_of
+from pai_document.document import MAX_DEPTH, MAX_NODES
+from pai_document.problems import Position, Problem, Severity
+from pai_document.value import Node, Source, data_of
 
 _TEXTS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("code", "message", "field"), (str,)),

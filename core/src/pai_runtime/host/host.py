@@ -8,7 +8,7 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from pai_runtime.document.problems import (
+from pai_document.problems import (
     DocumentPath,
     InvalidInput,
     Location,
@@ -17,8 +17,8 @@ from pai_runtime.document.problems import (
     Suggestions,
     near_miss,
 )
-from pai_runtime.document.schemas import check
-from pai_runtime.document.value import Value
+from pai_document.schemas import check
+from pai_document.value import Value
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load

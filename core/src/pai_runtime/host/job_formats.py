@@ -9,9 +9,9 @@ import json
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
-from pai_runtime.document.schemas import located_in
-from pai_runtime.document.value import Value
+from pai_document.problems import InvalidInput, Problem, Problems
+from pai_document.schemas import located_in
+from pai_document.value import Value
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.document_json import node_from_json, node_to_json, problem_from_json, problem_to_json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pluggy
 
+from pai_document.problems import near_miss
 from pai_runtime import hooks
-from pai_runtime.document.problems import near_miss
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.own_modules import import_entry

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from pai_runtime.document.url import PORTS, split_url
+from pai_document.url import PORTS, split_url
 
 EMBEDDED: Final = "embedded"
 """The location of the runtime's own definitions, and the name of their source."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-_NO_PLUGINS = {*sys.stdlib_module_names, "pai_runtime", "pai_task"}
+_NO_PLUGINS = {*sys.stdlib_module_names, "pai_document", "pai_runtime", "pai_task"}
 """Top-level names under which no module of a plugin is imported."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host

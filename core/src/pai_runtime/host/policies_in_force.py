@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_document.problems import InvalidInput, Problem
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_task.paths import MACHINE

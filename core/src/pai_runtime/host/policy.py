@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss, unexpected
-from pai_runtime.document.schemas import check_value, package_schema
+from pai_document.document import read_document
+from pai_document.problems import Location, Problem, Problems, listed, near_miss, unexpected
+from pai_document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
 from pai_task.record import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pai_runtime.document.value import Value
+    from pai_document.value import Value
     from pai_runtime.host.definition_policy import DefinitionPolicy
 
 EVERY = "*"

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.document import parse_document, read_text
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Node
-from pai_runtime.document.yaml_text import yaml_lines
+from pai_document.document import parse_document, read_text
+from pai_document.problems import InvalidInput
+from pai_document.value import Node
+from pai_document.yaml_text import yaml_lines
 from pai_runtime.host.metadata import normalized
 from pai_runtime.host.policy import is_downgrade, read_policy
 from pai_task import atomic_write

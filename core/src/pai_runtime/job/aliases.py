@@ -1,6 +1,6 @@
 """Aliases: the names that ``extras.reference_prerequisites`` gives to sets of required prerequisites."""
 
-from pai_runtime.document.problems import Problems
+from pai_document.problems import Problems
 from pai_runtime.job.model import Job
 from pai_runtime.job.order import dependencies_first
 

@@ -5,7 +5,7 @@ thousand task roles that share a thousand prerequisites. Without a bound, a smal
 busy for ever.
 """
 
-from pai_runtime.document.problems import InvalidInput, Position, Problem
+from pai_document.problems import InvalidInput, Position, Problem
 
 MAX_VALUES = 500_000
 """Values of a job once all its references and prerequisites are resolved, in all task roles together."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pai_runtime.document.amounts import seconds
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.value import Value
+from pai_document.amounts import seconds
+from pai_document.problems import Problems
+from pai_document.value import Value
 from pai_runtime.job.model import (
     Alias,
     Deployed,

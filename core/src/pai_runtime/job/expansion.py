@@ -7,6 +7,9 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
+from pai_document.problems import MOST_LOOKED_FOR, InvalidInput, Problems
+from pai_document.url import shown_text
+from pai_document.value import Value
 from pai_runtime.definitions import (
     Definition,
     DefinitionFile,
@@ -15,9 +18,6 @@ from pai_runtime.definitions import (
     NoDefinition,
     OpenDefinitions,
 )
-from pai_runtime.document.problems import MOST_LOOKED_FOR, InvalidInput, Problems
-from pai_runtime.document.url import shown_text
-from pai_runtime.document.value import Value
 from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import build_prerequisite

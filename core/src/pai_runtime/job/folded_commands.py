@@ -2,8 +2,8 @@
 
 import re
 
-from pai_runtime.document.problems import Problem, Problems, field_name
-from pai_runtime.document.value import Value, is_commands, walk
+from pai_document.problems import Problem, Problems, field_name
+from pai_document.value import Value, is_commands, walk
 
 _ITEM = re.compile(r"\n *- ")
 

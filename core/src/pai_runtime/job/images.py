@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.value import Value
+from pai_document.problems import Problems
+from pai_document.value import Value
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.references import References, Renderer
 from pai_task.placeholders import fill

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Position, Problems
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput, Position, Problems
+from pai_document.schemas import check_value, package_schema
+from pai_document.value import Value
 from pai_runtime.job.build import build_job, build_task
 from pai_runtime.job.folded_commands import warn_of_folded_commands
 from pai_runtime.job.model import Job, RoleUses, TaskRole, is_reference

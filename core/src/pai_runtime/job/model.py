@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from pai_runtime.document.amounts import seconds
-from pai_runtime.document.problems import DocumentPath, Location, Position
-from pai_runtime.document.value import Value
+from pai_document.amounts import seconds
+from pai_document.problems import DocumentPath, Location, Position
+from pai_document.value import Value
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.reading import text
 from pai_task.plan import Command

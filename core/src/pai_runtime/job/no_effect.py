@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.document.schemas import package_schema
-from pai_runtime.document.value import Value
+from pai_document.amounts import counted
+from pai_document.problems import Problem, Problems
+from pai_document.schemas import package_schema
+from pai_document.value import Value
 from pai_runtime.job.build import PLUGIN_LIST
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.order import dependencies_first

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pai_runtime.document.document import parse_document, plain_scalar
-from pai_runtime.document.problems import (
+from pai_document.document import parse_document, plain_scalar
+from pai_document.problems import (
     DocumentPath,
     InvalidInput,
     Position,
@@ -18,7 +18,7 @@ from pai_runtime.document.problems import (
     near_miss,
     unexpected,
 )
-from pai_runtime.document.value import Node, Value
+from pai_document.value import Node, Value
 from pai_task.record import field, record
 from pai_task.record_json import from_json, to_json
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Problem, Problems, field_name, listed
-from pai_runtime.document.value import is_commands, walk
+from pai_document.amounts import counted
+from pai_document.problems import Problem, Problems, field_name, listed
+from pai_document.value import is_commands, walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.ports import port_counts
 from pai_task.names import framework_name

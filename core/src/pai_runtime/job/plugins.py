@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.value import Value
+from pai_document.problems import Problems
+from pai_document.value import Value
 from pai_runtime.job.reading import parameters
 from pai_task.record import record
 

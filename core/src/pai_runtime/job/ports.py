@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, listed
-from pai_runtime.document.value import Value
+from pai_document.problems import Problem, Problems, listed
+from pai_document.value import Value
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.reading import mapping, whole
 from pai_task.record import record

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.document.value import Value
+from pai_document.value import Value
 
 
 def mapping(value: Value | None, key: str) -> Value | None:

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pai_runtime.document.problems import Problem, Problems, Severity, near_miss
-from pai_runtime.document.value import Node, Value, is_commands
+from pai_document.problems import Problem, Problems, Severity, near_miss
+from pai_document.value import Node, Value, is_commands
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, PrerequisiteKey, TaskRole

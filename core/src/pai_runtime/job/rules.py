@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.problems import Problems, Suggestions, listed, unexpected
-from pai_runtime.document.value import Value
+from pai_document.problems import Problems, Suggestions, listed, unexpected
+from pai_document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.ports import check_first_ports

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Node, Value, walk
+from pai_document.problems import DocumentPath, Position, Problem, Problems, unexpected
+from pai_document.secret_names import names_secret
+from pai_document.value import Node, Value, walk
 from pai_task.masking import MOST_BYTES, Masks
 from pai_task.placeholders import placeholder
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from pai_runtime.document.value import Value
+from pai_document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
 from pai_runtime.job.reading import children, text
 from pai_runtime.job.references import References, Renderer

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Node, Value
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
+from pai_document.value import Node, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_task.masking import Masks

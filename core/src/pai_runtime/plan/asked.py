@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pai_runtime.document.problems import Location, Problems, Severity, listed
-from pai_runtime.document.value import walk
+from pai_document.problems import Location, Problems, Severity, listed
+from pai_document.value import walk
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import TaskName
 from pai_task.plan import Mount, Plan, UseRecord

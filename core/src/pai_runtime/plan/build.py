@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, problem_lines
+from pai_document.problems import Problem, Problems, problem_lines
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host

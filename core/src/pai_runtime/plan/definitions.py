@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from pai_document.problems import InvalidInput, Problem
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, Definitions, NoDefinition
-from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import Value
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.guard import Contract, Guard, of_type
 from pai_runtime.host.host import Host, Unavailable

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.document.value import Value
+from pai_document.problems import Problem, Problems
+from pai_document.value import Value
 from pai_runtime.host.discovery import Manifest, Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.load import load_job

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.document.value import Value
+    from pai_document.value import Value
     from pai_runtime.plugin.arguments import Failure, Task
 
 
@@ -82,8 +82,8 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a YAML file. Raises `UserError` that names the fault and its position if it cannot be read."""
-    from pai_runtime.document.document import read_document  # noqa: PLC0415 - YAML is slow to import
-    from pai_runtime.document.problems import InvalidInput  # noqa: PLC0415
+    from pai_document.document import read_document  # noqa: PLC0415 - YAML is slow to import
+    from pai_document.problems import InvalidInput  # noqa: PLC0415
 
     try:
         return YamlFile(read_document(path))

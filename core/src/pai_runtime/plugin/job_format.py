@@ -11,8 +11,8 @@ It is apart because reading YAML takes longer to import than the hooks of a task
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pai_runtime.document.document import MAX_NODES, read_document
-from pai_runtime.document.problems import (
+from pai_document.document import MAX_NODES, read_document
+from pai_document.problems import (
     DocumentPath,
     InvalidInput,
     Problem,
@@ -20,9 +20,9 @@ from pai_runtime.document.problems import (
     Severity,
     problem_lines,
 )
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Node, Value, new_node
+from pai_document.schemas import check_value, package_schema
+from pai_document.secret_names import names_secret
+from pai_document.value import Node, Value, new_node
 
 __all__ = [
     "MAX_NODES",
@@ -45,6 +45,6 @@ __all__ = [
 
 def yaml_lines(document: Mapping[str, Any], comments: Mapping[DocumentPath, Sequence[str]]) -> Iterator[str]:
     """Return the lines of a document in YAML; each of the `comments` stands before what is at its path."""
-    from pai_runtime.document import yaml_text  # noqa: PLC0415 - slow, and who reads a job writes none
+    from pai_document import yaml_text  # noqa: PLC0415 - slow, and who reads a job writes none
 
     return yaml_text.yaml_lines(document, comments)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.configuration_files import user_directory
+from pai_document.configuration_files import user_directory
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask

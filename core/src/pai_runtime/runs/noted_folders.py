@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.configuration_files import user_directory
+from pai_document.configuration_files import user_directory
 from pai_runtime.runs.names import is_among_runs
 
 _NAME: Final = "runs"

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.printable import printable
+from pai_document.amounts import counted
+from pai_document.printable import printable
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask

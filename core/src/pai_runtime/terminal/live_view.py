@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.block import Block

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from pai_runtime.document.amounts import counted
+from pai_document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask

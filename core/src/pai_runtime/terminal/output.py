@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import Problem, problem_lines
+from pai_document.printable import printable
+from pai_document.problems import Problem, problem_lines
 
 
 def open_streams() -> None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.printable import printable
+from pai_document.amounts import counted
+from pai_document.printable import printable
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.show import ORDER, mount_source, steps_in_order
 from pai_runtime.terminal.table import table

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pai_runtime.document.amounts import counted
+from pai_document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Service, Summary, searched_for_notes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from pai_runtime.terminal.text import columns_of, shortened
 
 

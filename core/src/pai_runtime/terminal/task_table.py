@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pai_runtime.document.amounts import counted
+from pai_document.amounts import counted
 from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader

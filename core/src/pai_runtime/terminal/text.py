@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 
 MOST_NAMED = 10
 """Names that a text lists, before it says how many more there are."""

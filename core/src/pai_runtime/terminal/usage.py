@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pai_runtime.document.amounts import counted
+from pai_document.amounts import counted
 from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.usage import Usage
 from pai_runtime.terminal.text import some

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pai_document.printable import printable
 from pai_network.answer import NoAnswer
-from pai_runtime.document.printable import printable
 from pai_task import fast_json, paths
 from pai_task.regular_file import open_regular
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import binascii
 import zlib
 
+from pai_document.amounts import size_text
 from pai_openpai.framework_field import BadFramework, Field
 from pai_openpai.ltp_ports import is_of_ltp
 from pai_openpai.port_spec import PortSpec, read_port_spec
 from pai_pod.addresses import is_address
-from pai_runtime.document.amounts import size_text
 from pai_task.record import record
 
 TYPE_CHECKING = False

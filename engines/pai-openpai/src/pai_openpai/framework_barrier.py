@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from pai_document.printable import printable
 from pai_network.deadline import Deadline
 from pai_openpai.api_server import SERVICE_ACCOUNT, ApiError, get_object
 from pai_openpai.framework import read_framework
 from pai_openpai.framework_job import FRAMEWORK_FILE, FrameworkJob, framework_uid, without_framework
 from pai_pod.errors import BarrierFailed, InitFailed
 from pai_pod.steps import Pod
-from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
 from pai_task.exit_codes import INIT_GANG_TIMEOUT, INIT_REFUSED, INIT_UNREACHABLE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import field_name, unexpected
+from pai_document.printable import printable
+from pai_document.problems import field_name, unexpected
 from pai_task import fast_json
 
 TYPE_CHECKING = False

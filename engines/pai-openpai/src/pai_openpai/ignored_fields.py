@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Severity
-from pai_runtime.document.value import Value
+from pai_document.problems import Problem, Severity
+from pai_document.value import Value
 from pai_runtime.job.reading import mapping, string
 
 _CODE: Final = "no-effect-on-openpai"

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from pai_document.problems import Problem, Problems
+from pai_document.schemas import check_value, package_schema
+from pai_document.value import Value
 from pai_openpai.ignored_fields import ignored_fields
 from pai_openpai.rendered_values import changed_tags, changed_values
-from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, is_reference
 from pai_runtime.job.reading import mapping, mappings, string, strings, text
 from pai_task.record import replace

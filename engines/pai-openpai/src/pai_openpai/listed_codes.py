@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput
 from pai_pod.config_files import find_file
 from pai_pod.directories import Directories
 from pai_pod.exit_spec import NAME
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput
 from pai_task.exit_codes import MOST_CODE, UNEXPLAINED
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pai_document.problems import listed, unexpected
 from pai_openpai.framework import BadFramework
 from pai_pod.addresses import pod_address
 from pai_pod.placement import INDEX, ROLE, UnknownTask, own_task, told_placement
-from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.plan.environment import TaskPlace
 from pai_task.names import framework_name
 from pai_task.record import replace

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from pai_runtime.document.problems import Problem, Severity
-from pai_runtime.document.value import Value
+from pai_document.problems import Problem, Severity
+from pai_document.value import Value
 from pai_runtime.job.reading import mapping, strings
 
 _CODE = "changed-by-openpai"

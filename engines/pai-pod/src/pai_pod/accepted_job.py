@@ -6,8 +6,8 @@ the command, the resources and the retries are the platform's, which has given a
 
 from collections.abc import Iterator
 
-from pai_runtime.document.problems import Problem, Problems, errors
-from pai_runtime.document.value import Value
+from pai_document.problems import Problem, Problems, errors
+from pai_document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import resolved
 from pai_runtime.job.model import Job, TaskRole

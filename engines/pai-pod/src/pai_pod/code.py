@@ -16,9 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from pai_document.amounts import size_text
+from pai_document.printable import printable
 from pai_pod.errors import InitFailed
-from pai_runtime.document.amounts import size_text
-from pai_runtime.document.printable import printable
 from pai_task.code_archive import (
     ARCHIVE,
     MOST_BYTES,

@@ -7,11 +7,11 @@ directory which has the file, or one file for each key.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput, Position, Problem
+from pai_document.value import Node, Source, Value
 from pai_pod.directories import Directories
 from pai_pod.unfolding import parse_unfolded
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem
-from pai_runtime.document.value import Node, Source, Value
 from pai_task.regular_file import open_regular
 
 _MOST_BYTES = 4 * 1024 * 1024

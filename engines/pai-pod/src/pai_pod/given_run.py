@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pai_document.problems import InvalidInput, Position, Problem, unexpected
 from pai_pod.config_files import find_file, read_text
 from pai_pod.directories import Directories
 from pai_pod.peers import FILE, Peers
 from pai_pod.placement import UnknownTask
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.without_secrets import JobFile
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables

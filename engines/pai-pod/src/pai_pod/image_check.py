@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from pai_document.printable import printable
 from pai_network.deadline import Deadline
 from pai_pod.image_reference import DOCKER_HUB, BadReference, ImageReference, parse_reference
 from pai_pod.registry import Credentials, ImageQuestion, Refused, Unclear
-from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
 from pai_task.record import record
 

@@ -6,7 +6,7 @@ The grammar is that of github.com/distribution/reference, with Docker's defaults
 import re
 from typing import Final
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from pai_task.record import record
 
 DOCKER_HUB: Final = "docker.io"

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pai_document.printable import printable
+from pai_document.problems import InvalidInput, Problems, problem_lines
 from pai_pod.bundle_copy import bundle_on_its_way
 from pai_pod.directories import BadDirectory, Directories, pod_directories
 from pai_pod.errors import InitFailed, reason
@@ -36,8 +38,6 @@ from pai_pod.steps import GivenCommand, LoadedJob, PlannedTask, Pod
 from pai_pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_pod.volume import keep_from_others, open_to_all, remove_leftovers
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_task.exit_codes import INIT_FAILED
 from pai_task.folder import Folder

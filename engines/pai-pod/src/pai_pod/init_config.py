@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pai_document.problems import Location, Problem, Problems, listed, near_miss
+from pai_document.schemas import check_value, package_schema
+from pai_document.value import Value
 from pai_pod.config_files import given_document
 from pai_pod.directories import Directories
 from pai_pod.init_steps import BUILT_IN, USUAL, USUAL_WITH_PEERS, brought_step
-from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id

@@ -9,8 +9,8 @@ import io
 import os
 import sys
 
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import Problems
+from pai_document.printable import printable
+from pai_document.problems import Problems
 from pai_task.folder import Folder
 from pai_task.memfd import out_of_the_way
 from pai_task.runtime_log import line_prefix

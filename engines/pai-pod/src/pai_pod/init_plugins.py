@@ -1,11 +1,11 @@
 """Execution of one init plugin: the runtime's own, a command, or an allowed plugin."""
 
+from pai_document.problems import InvalidInput
 from pai_pod.errors import InitFailed
 from pai_pod.init_config import HOOK, InitPlugin
 from pai_pod.init_steps import find_step
 from pai_pod.made import Made
 from pai_pod.steps import Pod, UnknownPlatform
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Unavailable

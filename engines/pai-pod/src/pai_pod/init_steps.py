@@ -4,10 +4,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from pai_document.problems import InvalidInput
 from pai_pod.errors import InitFailed
 from pai_pod.made import Made
 from pai_pod.steps import GROUP, Pod
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable

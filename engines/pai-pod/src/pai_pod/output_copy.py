@@ -14,10 +14,10 @@ import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from pai_document.printable import printable
 from pai_pod.init_log import NAME as INIT_LOG
 from pai_pod.kept_output import LOGS, OUTPUT_VARIABLE
 from pai_pod.told_variables import PREFIX, told_line
-from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
 from pai_task.fast_json import loads_untrusted
 from pai_task.folder import Folder

@@ -17,10 +17,10 @@ import socket
 from functools import partial
 from pathlib import Path
 
+from pai_document.printable import printable
 from pai_network.deadline import Deadline, within
 from pai_pod.addresses import is_address
 from pai_pod.errors import BarrierFailed
-from pai_runtime.document.printable import printable
 from pai_runtime.plugin.backoff import backoff
 from pai_task.exit_codes import INIT_GANG_TIMEOUT
 from pai_task.regular_file import open_regular

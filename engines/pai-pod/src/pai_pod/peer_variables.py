@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problems
 from pai_pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_pod.peers import FILE, Peers
 from pai_pod.placement import peers_placement
 from pai_pod.told_variables import with_peers
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from itertools import count
 
+from pai_document.problems import listed, unexpected
 from pai_pod.addresses import pod_address
 from pai_pod.peers import FILE
 from pai_pod.ports import END, FIRST, hashed_port
-from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.job.ports import port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_task.names import framework_name

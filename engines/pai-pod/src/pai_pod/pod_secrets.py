@@ -6,11 +6,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput
+from pai_document.value import Value
 from pai_pod.config_files import find_file, read_keys, read_text
 from pai_pod.directories import Directories
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value
 
 _FILES = ("secrets.yaml", "secret.yaml")
 

@@ -9,12 +9,12 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pai_document.url import is_this_machine, origin
 from pai_network.answer import Answer, NoAnswer
 from pai_network.authorization import basic
 from pai_pod.challenges import Challenge, parse_challenges
 from pai_pod.image_reference import DOCKER_HUB, ImageReference
 from pai_pod.registry_request import may_lead, request
-from pai_runtime.document.url import is_this_machine, origin
 from pai_task.fast_json import loads_untrusted
 from pai_task.record import field, record
 

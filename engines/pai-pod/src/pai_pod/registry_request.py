@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from pai_document.url import is_this_machine, split_url
 from pai_network.answer import Answer, NoAnswer
 from pai_network.client import Bounds, HttpRequest, ask_once, target_of
 from pai_network.proxies import proxy_for
 from pai_network.redirects import Received, followed
-from pai_runtime.document.url import is_this_machine, split_url
 
 MOST_BYTES: Final = 4 << 20
 """Maximum size of an answer, which is that of a manifest in the distribution specification."""

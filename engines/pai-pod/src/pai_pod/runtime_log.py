@@ -24,11 +24,11 @@ import signal
 import time
 from pathlib import Path
 
+from pai_document.printable import printable
 from pai_pod.directories import pod_directories
 from pai_pod.output_copy import output_copy
 from pai_pod.passed import STAYS, passed_barrier
 from pai_pod.told_variables import state_line, told_line
-from pai_runtime.document.printable import printable
 from pai_runtime.runs.log_follower import LogFollower
 from pai_task.exit_record import read_exit_record
 from pai_task.fast_json import loads_untrusted

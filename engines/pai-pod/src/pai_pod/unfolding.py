@@ -7,9 +7,9 @@ that were are still there. OpenPAI's own example of a Pod has it so.
 import contextlib
 import re
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
+from pai_document.value import Value
 
 _KEYS = "commands|runtimePlugin|initPlugins"
 _FIRST_IN_ITEM = "name|command|plugin|parameters|failurePolicy|taskroles"

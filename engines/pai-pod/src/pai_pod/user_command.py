@@ -4,8 +4,8 @@ It is the script of the role, with deployment and parameters already in it; secr
 so is what refers to nothing.
 """
 
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
-from pai_runtime.document.value import Node, Source, Value
+from pai_document.problems import InvalidInput, Position, Problem, Problems
+from pai_document.value import Node, Source, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.references import References, Renderer
 from pai_task.plan import Command

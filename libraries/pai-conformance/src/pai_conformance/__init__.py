@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput, Problems
+from pai_document.problems import InvalidInput, Problems
 from pai_runtime.engines.interface import Engine, RunRequest
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job

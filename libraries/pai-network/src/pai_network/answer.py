@@ -7,7 +7,7 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from pai_runtime.plugin.backoff import retry_after
 from pai_task.record import record
 

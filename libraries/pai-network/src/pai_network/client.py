@@ -20,12 +20,12 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool, P
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError
 
+from pai_document.url import shown_url, split_url
 from pai_network.answer import Answer, NoAnswer, cause_of, no_answer, read_body, too_large
 from pai_network.deadline import within
 from pai_network.link_local import is_link_local
 from pai_network.proxies import proxy_headers
 from pai_network.tls import system_trust
-from pai_runtime.document.url import shown_url, split_url
 from pai_task.record import field, record
 
 if TYPE_CHECKING:

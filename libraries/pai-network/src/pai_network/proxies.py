@@ -2,9 +2,9 @@
 
 from urllib.parse import SplitResult, unquote
 
+from pai_document.url import is_this_machine, split_url
 from pai_network.answer import NoAnswer
 from pai_network.authorization import basic
-from pai_runtime.document.url import is_this_machine, split_url
 
 
 def proxy_for(url: SplitResult) -> SplitResult | None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from pai_document.url import joined_url, origin, shown_url
 from pai_network.answer import Answer, NoAnswer
-from pai_runtime.document.url import joined_url, origin, shown_url
 from pai_task.record import record
 
 MOST_REDIRECTS: Final = 5

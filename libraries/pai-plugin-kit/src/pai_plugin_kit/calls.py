@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.schemas import located_in
+from pai_document.problems import Problems
+from pai_document.schemas import located_in
 from pai_runtime.host.host import check_parameters
 from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.host.signatures import declared_arguments

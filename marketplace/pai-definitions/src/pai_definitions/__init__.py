@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pai_runtime.plugin import hookimpl
 
 if TYPE_CHECKING:
+    from pai_document.value import Value
     from pai_runtime.definitions import Definitions
-    from pai_runtime.document.value import Value
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pai_definitions.web import MOST_BYTES
-from pai_runtime.document.configuration_files import user_directory
+from pai_document.configuration_files import user_directory
 from pai_task import atomic_write
 from pai_task.regular_file import FLAGS, read_and_close, regular
 

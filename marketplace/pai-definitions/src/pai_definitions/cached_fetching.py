@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pai_definitions.cache import Cache
 from pai_definitions.model import Unreachable
 from pai_definitions.web import MOST_BYTES
-from pai_runtime.document.url import origin, shown_url
+from pai_document.url import origin, shown_url
 
 if TYPE_CHECKING:
     from pai_definitions.fetching import Fetcher

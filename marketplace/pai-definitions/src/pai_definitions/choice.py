@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pai_definitions.reference import Reference
+from pai_document.problems import listed
 from pai_runtime.definitions import Definition, NoDefinition
-from pai_runtime.document.problems import listed
 
 _MOST_LISTED: Final = 10
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pai_definitions.reference import BadReference, parse_reference
+from pai_document.configuration_files import configuration_files, read_named, user_file, written_path
+from pai_document.problems import InvalidInput, Problems
+from pai_document.schemas import check_value, package_schema
+from pai_document.url import shown_text
+from pai_document.value import Value
 from pai_network.authorization import is_token
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.configuration_files import configuration_files, read_named, user_file, written_path
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.url import shown_text
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import canonical
 from pai_task.paths import MACHINE
 from pai_task.record import record

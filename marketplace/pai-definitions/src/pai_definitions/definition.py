@@ -7,9 +7,8 @@ from typing import Any, Final
 from pai_definitions.template import RESERVED, Template, WrongTemplate, has_template
 from pai_definitions.unquoted import parse_unquoted
 from pai_definitions.variables import type_fault
-from pai_runtime.definitions import Definition, DefinitionFile, Variable
-from pai_runtime.document.document import decoded
-from pai_runtime.document.problems import (
+from pai_document.document import decoded
+from pai_document.problems import (
     MOST_LOOKED_FOR,
     InvalidInput,
     Position,
@@ -21,8 +20,9 @@ from pai_runtime.document.problems import (
     near_miss,
     unexpected,
 )
-from pai_runtime.document.schemas import check, package_schema
-from pai_runtime.document.value import Source, Value
+from pai_document.schemas import check, package_schema
+from pai_document.value import Source, Value
+from pai_runtime.definitions import Definition, DefinitionFile, Variable
 from pai_task.record import replace
 
 ABOUT: Final = frozenset(
@@ -134,7 +134,7 @@ def check_fields(definition: Value, data: Any, problems: Problems) -> None:
 
 def _no_mapping(value: Value) -> Problem:
     """Return the problem of something that is no definition, without quoting it: it may be any file."""
-    from pai_runtime.document.mistakes import missing_space  # noqa: PLC0415 - most is valid
+    from pai_document.mistakes import missing_space  # noqa: PLC0415 - most is valid
 
     expected = "a definition of a shared prerequisite, a mapping"
     found = "a list" if isinstance(value.data, list) else "a single value"

@@ -8,6 +8,7 @@ from typing import Final
 
 from pai_definitions.model import Unreachable
 from pai_definitions.web import MOST_BYTES
+from pai_document.url import origin, shown_url, split_url
 from pai_network.answer import Answer, NoAnswer
 from pai_network.authorization import bearer
 from pai_network.deadline import Deadline
@@ -15,7 +16,6 @@ from pai_network.proxies import proxy_for
 from pai_network.redirects import Received, followed
 from pai_runtime import __version__
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.url import origin, shown_url, split_url
 from pai_runtime.host.locations import canonical
 from pai_runtime.plugin.backoff import backoff
 

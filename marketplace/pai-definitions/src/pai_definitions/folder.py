@@ -11,9 +11,9 @@ from typing import Final
 from pai_definitions.listing import listed_definitions
 from pai_definitions.model import Listed
 from pai_definitions.reference import Reference
+from pai_document.document import MAX_BYTES
+from pai_document.problems import Position, Problem, Problems
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.document import MAX_BYTES
-from pai_runtime.document.problems import Position, Problem, Problems
 from pai_task.folder import Folder
 
 MOST_ENTRIES: Final = 20_000

@@ -8,9 +8,9 @@ from urllib.parse import quote, urljoin
 from pai_definitions.model import Listed, WholeJob
 from pai_definitions.reference import Reference, is_owner, parse_reference
 from pai_definitions.web import Web
+from pai_document.amounts import counted
+from pai_document.problems import Position, Problem, Problems, listed
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Position, Problem, Problems, listed
 from pai_task import fast_json
 
 SUFFIX: Final = ".json"

@@ -22,11 +22,11 @@ from pai_definitions.rendering import rendered
 from pai_definitions.sources import open_sources
 from pai_definitions.variables import completed
 from pai_definitions.web import Web
+from pai_document.document import MAX_BYTES
+from pai_document.problems import Position
+from pai_document.value import Value
 from pai_runtime.command.output import say
 from pai_runtime.definitions import RESOLVED, Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.document import MAX_BYTES
-from pai_runtime.document.problems import Position
-from pai_runtime.document.value import Value
 from pai_task.record import replace
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pai_definitions.origins import SHARED
 from pai_definitions.reference import Reference
 from pai_definitions.single_file import file_at, local_content
 from pai_definitions.web import Web
+from pai_document.problems import InvalidInput, Position, Problems, listed
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
 from pai_runtime.host.locations import EMBEDDED, FILE, canonical, is_below, is_url
 from pai_task.record import replace
 

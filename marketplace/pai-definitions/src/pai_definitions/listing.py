@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from pai_definitions.definition import read_definitions
 from pai_definitions.model import Listed
+from pai_document.problems import Problems
 from pai_runtime.definitions import Definition, DefinitionFile
-from pai_runtime.document.problems import Problems
 
 
 def listed_definitions(files: Iterable[DefinitionFile], problems: Problems) -> Sequence[Listed]:

@@ -16,11 +16,11 @@ from typing import Any, Final
 from pai_definitions.lock_yaml import mapping_lines
 from pai_definitions.origins import shared_origin
 from pai_definitions.reference import Reference
+from pai_document.document import parse_document, read_text
+from pai_document.problems import InvalidInput, Problems
+from pai_document.schemas import check_value, package_schema
+from pai_document.value import Value
 from pai_runtime.definitions import DefinitionFile
-from pai_runtime.document.document import parse_document, read_text
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
 from pai_task.record import record
 

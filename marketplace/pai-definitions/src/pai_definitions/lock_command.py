@@ -9,13 +9,13 @@ from pathlib import Path
 from pai_definitions.job_library import JobLibrary, open_beside
 from pai_definitions.lock import Key, Lock, Pin, existing_lock, lock_path, lock_text
 from pai_definitions.origins import shared_origin
+from pai_document.amounts import counted
+from pai_document.document import read_text
+from pai_document.problems import InvalidInput, Problem, Problems, near_miss
+from pai_document.value import Value
 from pai_runtime.command.arguments import add_job, add_overrides, add_policy, given_overrides
 from pai_runtime.command.jobs import Host, given_host, job_plugins, load_job
 from pai_runtime.command.output import report_problems, write_lines
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import read_text
-from pai_runtime.document.problems import InvalidInput, Problem, Problems, near_miss
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
 from pai_runtime.plugin import Output
 from pai_task.exit_codes import INVALID

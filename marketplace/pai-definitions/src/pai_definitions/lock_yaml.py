@@ -5,8 +5,8 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from pai_runtime.document.document import plain_scalar
-from pai_runtime.document.printable import printable
+from pai_document.document import plain_scalar
+from pai_document.printable import printable
 
 _PLAIN: Final = re.compile("[a-zA-Z0-9_./](?:[a-zA-Z0-9_./@+=%?&#:-]*[a-zA-Z0-9_./@+=%?&#-])?")
 _NOT_IN_YAML: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

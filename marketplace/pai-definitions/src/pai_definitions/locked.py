@@ -9,8 +9,8 @@ from pai_definitions.lock import Key, Lock, Pin, key_of, lock_text
 from pai_definitions.model import Library
 from pai_definitions.origins import shared_origin
 from pai_definitions.reference import Reference, published
+from pai_document.problems import Position
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import Position
 from pai_runtime.host.locations import FILE, canonical, is_url, named
 from pai_task.record import replace
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pai_definitions.reference import Reference
+from pai_document.problems import Position, Problems
 from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
-from pai_runtime.document.problems import Position, Problems
 from pai_task.record import record
 
 

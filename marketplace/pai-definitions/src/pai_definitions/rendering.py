@@ -11,10 +11,10 @@ from typing import Any
 from pai_definitions.definition import ABOUT, check_fields, wrong_template
 from pai_definitions.template import Template, WrongTemplate, as_text, has_template, joined
 from pai_definitions.unquoted import is_bare
+from pai_document.document import MAX_DEPTH, MAX_NODES
+from pai_document.problems import InvalidInput, Position, Problem, Problems
+from pai_document.value import Node, Source, Value, data_of
 from pai_runtime.definitions import Definition, Given
-from pai_runtime.document.document import MAX_DEPTH, MAX_NODES
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
-from pai_runtime.document.value import Node, Source, Value, data_of
 from pai_task.record import replace
 
 

@@ -10,10 +10,10 @@ from pai_definitions.listing import listed_definitions
 from pai_definitions.model import Listed, WholeJob
 from pai_definitions.reference import Reference, is_item_id
 from pai_definitions.web import Web
+from pai_document.amounts import counted
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Position, Problem, Problems, listed
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed
 from pai_task import fast_json
 from pai_task.record import replace
 

@@ -12,9 +12,9 @@ from pai_definitions.listing import listed_definitions
 from pai_definitions.model import Listed
 from pai_definitions.reference import Reference
 from pai_definitions.web import Web
+from pai_document.document import MAX_BYTES
+from pai_document.problems import Problems, near_miss
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.document import MAX_BYTES
-from pai_runtime.document.problems import Problems, near_miss
 from pai_runtime.host.locations import named
 from pai_task.regular_file import open_regular
 

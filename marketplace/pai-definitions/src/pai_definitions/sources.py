@@ -13,7 +13,7 @@ from pai_definitions.model import DefinitionSource
 from pai_definitions.server import MarketplaceSource
 from pai_definitions.single_file import FileSource, UrlSource
 from pai_definitions.web import Fetches, Web
-from pai_runtime.document.value import Value
+from pai_document.value import Value
 from pai_runtime.host.locations import EMBEDDED
 
 EMBEDDED_FOLDER: Final = Path(__file__).with_name("embedded")

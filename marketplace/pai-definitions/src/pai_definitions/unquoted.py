@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.document.document import parse_source, yaml_events
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Node, Source, Value
+from pai_document.document import parse_source, yaml_events
+from pai_document.problems import InvalidInput
+from pai_document.value import Node, Source, Value
 
 _EXPRESSION = re.compile(
     r"""\{\{(?:[^\\\r\n\x85\u2028\u2029'"{}]|'[^'\\\r\n\x85\u2028\u2029]*'|"[^"\\\r\n\x85\u2028\u2029]*"){1,1000}\}\}"""

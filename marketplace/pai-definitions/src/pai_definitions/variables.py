@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from pai_document.problems import InvalidInput, Problem, Suggestions, bounded, listed
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, Given, Variable
-from pai_runtime.document.problems import InvalidInput, Problem, Suggestions, bounded, listed
-from pai_runtime.document.value import Value
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str, int, float, bool),  # of 2017, what is written is as good a string

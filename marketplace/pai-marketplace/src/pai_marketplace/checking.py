@@ -21,15 +21,15 @@ from pai_definitions.model import DefinitionSource
 from pai_definitions.reference import BadReference, Reference, parse_reference
 from pai_definitions.sources import EMBEDDED_FOLDER
 from pai_definitions.web import Web
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problem, Problems, errors
+from pai_document.value import Value
 from pai_marketplace.errors import Invalid
 from pai_marketplace.own_source import OwnSource
 from pai_marketplace.settings import MOST_CONTENT
 from pai_marketplace.viewer import Viewer
 from pai_runtime.command.jobs import Host, given_host, job_plugins, load_job, planned_roles
 from pai_runtime.definitions import Definition, DefinitionFile
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem, Problems, errors
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import EMBEDDED
 from pai_task.record import record, replace
 

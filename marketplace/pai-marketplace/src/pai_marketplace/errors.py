@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pai_runtime.document.problems import Problem
+from pai_document.problems import Problem
 
 
 class Refused(Exception):

@@ -20,6 +20,8 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from pai_document.printable import printable
+from pai_document.url import is_this_machine, split_url
 from pai_marketplace.errors import Invalid, NotSignedIn, Unavailable
 from pai_marketplace.settings import OpenId
 from pai_marketplace.viewer import Identity
@@ -27,8 +29,6 @@ from pai_network.answer import NoAnswer
 from pai_network.authorization import basic, bearer
 from pai_network.client import Bounds, HttpRequest, ask_once, target_of
 from pai_network.proxies import proxy_for
-from pai_runtime.document.printable import printable
-from pai_runtime.document.url import is_this_machine, split_url
 from pai_task.record import record
 
 _ALGORITHMS: Final = [

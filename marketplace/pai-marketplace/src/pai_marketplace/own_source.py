@@ -6,12 +6,12 @@ from sqlalchemy.orm import Session
 
 from pai_definitions.model import Listed, WholeJob
 from pai_definitions.reference import Reference
+from pai_document.problems import Problems
 from pai_marketplace import items
 from pai_marketplace.errors import NotFound
 from pai_marketplace.models import Item, Version
 from pai_marketplace.viewer import Viewer
 from pai_runtime.definitions import DefinitionFile
-from pai_runtime.document.problems import Problems
 
 
 class OwnSource:

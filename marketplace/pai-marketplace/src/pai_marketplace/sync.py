@@ -10,6 +10,7 @@ from typing import Final
 
 from pai_definitions.definition import read_definitions
 from pai_definitions.folder import FolderSource
+from pai_document.problems import InvalidInput, Problem, Problems
 from pai_marketplace import publishing
 from pai_marketplace.database import Database
 from pai_marketplace.errors import Invalid, Refused
@@ -17,7 +18,6 @@ from pai_marketplace.publishing import Publication
 from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import OPERATOR
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_task.record import record, replace
 
 _SECONDS: Final = 600

@@ -2,8 +2,8 @@
 
 from socket import gethostname
 
-from pai_runtime.document.printable import printable
-from pai_runtime.document.url import is_this_machine, split_url
+from pai_document.printable import printable
+from pai_document.url import is_this_machine, split_url
 from pai_runtime.runs.errors import CannotEnter
 
 

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pai_document.problems import listed
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.placement import named_ports, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from pai_runtime.document.secret_names import names_secret
+from pai_document.secret_names import names_secret
 
 PASSED = (
     "PATH",

@@ -14,7 +14,7 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RUN, Run, Unreadable
 
 if TYPE_CHECKING:
-    from pai_runtime.document.problems import Problems
+    from pai_document.problems import Problems
     from pai_runtime.engines.local.engine import LocalRun, MakeSite
     from pai_runtime.job.model import Job
     from pai_runtime.plan.environment import Placement, TaskName
@@ -26,7 +26,7 @@ def _variable(text: str) -> str:
     """Check ``NAME`` or ``NAME=VALUE``. An invalid name is not shown, since it may be a value."""
     from argparse import ArgumentTypeError  # noqa: PLC0415 - only what is used is imported
 
-    from pai_runtime.document.secret_names import names_secret  # noqa: PLC0415 - only what is used is imported
+    from pai_document.secret_names import names_secret  # noqa: PLC0415 - only what is used is imported
     from pai_runtime.engines.local.environment import is_name  # noqa: PLC0415 - as above
 
     name, equals, _ = text.partition("=")

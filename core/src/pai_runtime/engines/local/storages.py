@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, unexpected
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput, unexpected
 from pai_runtime.engines.local.launch import Bind
 from pai_runtime.plan.mounts import conflict, overlap
 from pai_runtime.runs.errors import CannotRun

@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from pai_document.configuration_files import user_directory
 from pai_pod.bundle.distributions import Bundled, bundled_distributions
 from pai_pod.bundle.errors import CannotBundle
 from pai_pod.bundle.make import make_bundle
 from pai_pod.bundle_copy import CONTENTS
-from pai_runtime.document.configuration_files import user_directory
 from pai_runtime.host.policies_in_force import given_host
 
 VARIABLE: Final = "PAI_RUNTIME_BUNDLE"

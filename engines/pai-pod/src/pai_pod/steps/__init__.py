@@ -15,10 +15,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
+from pai_document.problems import Problems
 from pai_pod.directories import Directories
 from pai_pod.init_log import InitLog
 from pai_pod.peers import Peers
-from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values

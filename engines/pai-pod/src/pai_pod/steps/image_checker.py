@@ -1,8 +1,8 @@
 """The init step that checks whether the image of the task exists."""
 
+from pai_document.problems import Problems
 from pai_pod.errors import InitFailed
 from pai_pod.steps import LoadedJob, PlannedTask, Pod
-from pai_runtime.document.problems import Problems
 from pai_runtime.job.images import JobImages
 from pai_task.exit_codes import INIT_NO_IMAGE
 

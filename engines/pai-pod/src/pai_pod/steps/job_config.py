@@ -1,14 +1,14 @@
 """The init step that reads the job of the pod."""
 
+from pai_document.document import parse_document
+from pai_document.problems import problem_lines
+from pai_document.value import Value
 from pai_pod.config_files import find_file, given_document, read_text
 from pai_pod.errors import InitFailed
 from pai_pod.given_run import JOB_FILE, given_job, given_overrides
 from pai_pod.pod_secrets import job_secrets
 from pai_pod.steps import LoadedJob, PlatformJob, Pod, UnknownPlatform
 from pai_runtime.definitions import RESOLVED
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import problem_lines
-from pai_runtime.document.value import Value
 from pai_runtime.job.load import load_job, load_task
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES

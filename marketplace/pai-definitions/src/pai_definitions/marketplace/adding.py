@@ -16,14 +16,14 @@ from pai_definitions.marketplace.own_configuration import (
 from pai_definitions.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_definitions.model import Listed
 from pai_definitions.reference import BadReference, parse_reference
+from pai_document.amounts import counted
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Problem, Problems, as_warnings
+from pai_document.url import shown_text
+from pai_document.value import Value
 from pai_runtime.command.jobs import Host, given_host
 from pai_runtime.command.output import report, report_problems, write_lines
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Problem, Problems, as_warnings
-from pai_runtime.document.url import shown_text
-from pai_runtime.document.value import Value
 from pai_task.exit_codes import INVALID
 
 _SCHEMES = ("http://", "https://")

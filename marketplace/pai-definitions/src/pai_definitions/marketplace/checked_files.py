@@ -6,8 +6,8 @@ from pathlib import Path
 from pai_definitions.folder import FolderSource
 from pai_definitions.model import DefinitionSource
 from pai_definitions.single_file import FileSource
+from pai_document.problems import Problems
 from pai_runtime.definitions import DefinitionFile, NoDefinition
-from pai_runtime.document.problems import Problems
 from pai_runtime.host.locations import FILE
 from pai_task.record import replace
 

@@ -8,10 +8,10 @@ from pai_definitions.marketplace.job_text import job_lines
 from pai_definitions.model import Library
 from pai_definitions.reference import Reference
 from pai_definitions.template import Template
+from pai_document.document import parse_document
+from pai_document.problems import Position, Problem, Problems
 from pai_runtime.command.jobs import Host, job_plugins, load_job, planned_roles
 from pai_runtime.definitions import Definition, DefinitionFile
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Position, Problem, Problems
 from pai_task.record import replace
 
 _JOB = "a job that uses it"

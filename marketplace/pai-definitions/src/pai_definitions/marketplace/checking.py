@@ -7,10 +7,10 @@ from pai_definitions.definition import misspelt, read_definitions, unused_variab
 from pai_definitions.marketplace.checked_files import CheckedFiles
 from pai_definitions.marketplace.checked_use import CheckedUse
 from pai_definitions.marketplace.sources import given_sources
+from pai_document.amounts import counted
+from pai_document.problems import Problem, Problems, errors, stricter, validity
 from pai_runtime.command.output import report, report_problems, write_json, write_lines
 from pai_runtime.definitions import Definition, DefinitionFile
-from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Problem, Problems, errors, stricter, validity
 from pai_task.exit_codes import INVALID
 from pai_task.record import replace
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pai_definitions.marketplace.sources import Sources
 from pai_definitions.model import DefinitionSource, Listed
 from pai_definitions.reference import parse_reference
+from pai_document.problems import Position, Problem, Problems, as_warnings
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.problems import Position, Problem, Problems, as_warnings
 from pai_task.record import record
 
 

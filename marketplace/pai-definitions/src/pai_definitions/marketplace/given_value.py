@@ -3,8 +3,8 @@
 import json
 
 from pai_definitions.marketplace.yaml_line import yaml_line
-from pai_runtime.document.document import parse_document, plain_scalar
-from pai_runtime.document.value import Value
+from pai_document.document import parse_document, plain_scalar
+from pai_document.value import Value
 
 
 def given_value(text: str, where: str) -> Value:

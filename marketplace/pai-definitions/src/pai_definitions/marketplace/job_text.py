@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pai_definitions.marketplace.listing import short
 from pai_definitions.marketplace.yaml_line import yaml_line
+from pai_document.secret_names import names_secret
 from pai_runtime.definitions import Definition, Variable
-from pai_runtime.document.secret_names import names_secret
 
 _EXAMPLES: Final[Mapping[str, Any]] = {
     "integer": 1,

@@ -6,8 +6,8 @@ from typing import Any
 
 from pai_definitions.marketplace.found import Found, found_in
 from pai_definitions.marketplace.sources import given_sources
+from pai_document.problems import Problems, near_miss
 from pai_runtime.command.output import columns, report_problems, table, write_json, write_lines
-from pai_runtime.document.problems import Problems, near_miss
 
 _TITLES = ("NAME", "TYPE", "VERSION", "SOURCE", "SUMMARY")
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pai_definitions.configuration import user_configuration
+from pai_document.document import read_text
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.document import read_text
 from pai_task import atomic_write
 
 

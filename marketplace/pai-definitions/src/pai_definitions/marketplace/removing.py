@@ -10,10 +10,10 @@ from pai_definitions.marketplace.own_configuration import (
     write_configuration,
 )
 from pai_definitions.marketplace.source_entry import without_source
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, listed, near_miss
 from pai_runtime.command.output import report, report_problems, write_lines
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, listed, near_miss
 from pai_task.exit_codes import INVALID
 
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from pai_definitions.model import Library
 from pai_definitions.reference import BadReference, parse_reference
+from pai_document.problems import InvalidInput
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, NoDefinition
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
 from pai_task.record import record
 

@@ -10,10 +10,10 @@ from pai_definitions.marketplace.required import Required, RequiredTree, tree_js
 from pai_definitions.marketplace.sources import given_reference, given_sources
 from pai_definitions.marketplace.yaml_line import yaml_line
 from pai_definitions.reference import Reference
+from pai_document.problems import Problems
 from pai_runtime.command.jobs import Host, Unavailable, plugin_id
 from pai_runtime.command.output import report_problems, write_json, write_lines
 from pai_runtime.definitions import Definition, Variable
-from pai_runtime.document.problems import Problems
 from pai_runtime.host.locations import named
 
 

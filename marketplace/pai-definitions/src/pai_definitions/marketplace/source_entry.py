@@ -6,10 +6,10 @@ It is edited in its place: read and written again by ruamel.yaml, the rest would
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput
-from pai_runtime.document.value import Value, walk
-from pai_runtime.document.yaml_text import yaml_lines
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput
+from pai_document.value import Value, walk
+from pai_document.yaml_text import yaml_lines
 
 Entry = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ from pai_definitions.job_library import opened_sources
 from pai_definitions.library import SourceLibrary
 from pai_definitions.model import DefinitionSource, Library
 from pai_definitions.reference import BadReference, Reference, parse_reference, published
+from pai_document.problems import Position, near_miss
 from pai_runtime.command.jobs import Host, given_host
 from pai_runtime.definitions import Definition, NoDefinition
-from pai_runtime.document.problems import Position, near_miss
 
 _HERE = Position("the command line")
 

@@ -10,11 +10,11 @@ from pai_definitions.marketplace.sources import given_reference, given_sources
 from pai_definitions.marketplace.yaml_line import yaml_line
 from pai_definitions.model import WholeJob
 from pai_definitions.variables import completed
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, Position, Problem, Problems
+from pai_document.value import Value
 from pai_runtime.command.output import report_problems, write_lines
 from pai_runtime.definitions import Definition, DefinitionFile, Given
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
-from pai_runtime.document.value import Value
 from pai_runtime.host.locations import named
 from pai_task.exit_codes import INVALID
 

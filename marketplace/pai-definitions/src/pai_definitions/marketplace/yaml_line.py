@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from pai_runtime.document.document import plain_scalar
-from pai_runtime.document.printable import printable
+from pai_document.document import plain_scalar
+from pai_document.printable import printable
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*(?<!:)")
 

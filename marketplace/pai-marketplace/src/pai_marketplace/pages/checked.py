@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from pai_document.printable import printable
+from pai_document.problems import MOST_SHOWN, Problem, errors
 from pai_marketplace.checking import FILE
 from pai_marketplace.pages.highlighting import yaml_lines
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import MOST_SHOWN, Problem, errors
 from pai_task.record import record
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from pai_document.problems import Problem
 from pai_marketplace import items, publishing, rights
 from pai_marketplace.checking import check_content
 from pai_marketplace.errors import Conflict, Invalid
@@ -12,7 +13,6 @@ from pai_marketplace.models import Item
 from pai_marketplace.pages.browsing import asked
 from pai_marketplace.pages.checked import Checked
 from pai_marketplace.pages.site import Visit
-from pai_runtime.document.problems import Problem
 
 _ABOUT: Final = ("title", "summary", "description", "tags", "visibility", "groups")
 _FIELDS: Final = ("owner", "text", "note", *_ABOUT)

@@ -7,11 +7,11 @@ from pai_definitions.marketplace.given_value import as_written, given_value
 from pai_definitions.marketplace.job_text import job_lines
 from pai_definitions.marketplace.yaml_line import yaml_line
 from pai_definitions.variables import type_fault
+from pai_document.document import parse_document
+from pai_document.problems import InvalidInput, unexpected
+from pai_document.secret_names import names_secret
+from pai_document.value import Value
 from pai_runtime.definitions import Definition, Variable
-from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, unexpected
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Value
 from pai_task.record import record
 
 _MANY_LINES: Final = ("list", "mapping")

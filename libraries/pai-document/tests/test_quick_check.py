@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import read_document
-from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
-from pai_runtime.document.schemas import package_schema
+from pai_document.document import read_document
+from pai_document.quick_check import is_surely_schema, is_surely_valid
+from pai_document.schemas import package_schema
 from pai_runtime.host.discovery import InstalledPlugins, manifest_path
 from tests.support import JOBS, ROOT
 

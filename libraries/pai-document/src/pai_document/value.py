@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from pai_runtime.document.problems import DocumentPath, Location, Position, Problem, Severity, field_name
+from pai_document.problems import DocumentPath, Location, Position, Problem, Severity, field_name
 
 CHARACTERS_PER_NODE = 100
 """A longer text counts as several values: an alias could repeat it a hundred thousand times."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pai_runtime.document.amounts import counted, size_text
+from pai_document.amounts import counted, size_text
 
 
 @pytest.mark.parametrize(("number", "words"), [(0, "0 retries"), (1, "1 retry"), (2, "2 retries")])

@@ -15,9 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document
-from pai_runtime.document.problems import InvalidInput, Position
-from pai_runtime.document.value import walk
+from pai_document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document
+from pai_document.problems import InvalidInput, Position
+from pai_document.value import walk
 from tests.job_harness import yaml_text
 
 GIB = 1 << 30
@@ -492,8 +492,8 @@ def test_a_large_text_is_read() -> None:
 
 _READ_WITH_LITTLE_MEMORY = """
 import pathlib, resource, sys
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput
+from pai_document.document import read_document
+from pai_document.problems import InvalidInput
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

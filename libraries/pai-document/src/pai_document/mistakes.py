@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pai_runtime.document.problems import Problem
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Source
+from pai_document.problems import Problem
+from pai_document.secret_names import names_secret
+from pai_document.value import Source
 from pai_task.record import record
 
 _BEGINS: Final = {

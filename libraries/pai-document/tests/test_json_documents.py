@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import parse_document, read_document
-from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import walk
+from pai_document.document import parse_document, read_document
+from pai_document.problems import InvalidInput, Problem
+from pai_document.value import walk
 
 
 def refused(text: str) -> Problem:

@@ -12,9 +12,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString, PlainScalarString
 
-from pai_runtime.document.document import plain_scalar
-from pai_runtime.document.printable import printable
-from pai_runtime.document.problems import DocumentPath
+from pai_document.document import plain_scalar
+from pai_document.printable import printable
+from pai_document.problems import DocumentPath
 
 _INDENT = 2
 _WIDTH = 100

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from pai_runtime.document.json_events import is_json, json_events, without_comments
-from pai_runtime.document.problems import (
+from pai_document.json_events import is_json, json_events, without_comments
+from pai_document.problems import (
     MOST_SHOWN,
     InvalidInput,
     Position,
@@ -22,7 +22,7 @@ from pai_runtime.document.problems import (
     Problems,
     in_order,
 )
-from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, data_of, is_commands
+from pai_document.value import CHARACTERS_PER_NODE, Node, Source, Value, data_of, is_commands
 from pai_task.regular_file import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -171,7 +171,7 @@ class _Builder:
 
     def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
         """Diagnose a syntax error at the place where the parser gave up."""
-        from pai_runtime.document.mistakes import Fault, syntax_problem  # noqa: PLC0415 - most jobs are YAML
+        from pai_document.mistakes import Fault, syntax_problem  # noqa: PLC0415 - most jobs are YAML
 
         at = error.problem_mark or error.context_mark
         if at is None:
@@ -326,7 +326,7 @@ class _Builder:
 
     def _of_value(self, code: str, message: str, event: Any) -> Problem:
         """Return a problem with a value, or that its line is a command that lacks quotes."""
-        from pai_runtime.document.mistakes import command_problem  # noqa: PLC0415 - as above
+        from pai_document.mistakes import command_problem  # noqa: PLC0415 - as above
 
         column = self._commands_column() if len(self._problems) < MOST_SHOWN else None
         meant = column is not None and command_problem(self._source, event.start_mark.index, column)

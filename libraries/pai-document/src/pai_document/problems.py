@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Literal
 
-from pai_runtime.document.printable import printable
+from pai_document.printable import printable
 from pai_task.record import field as record_field
 from pai_task.record import record, replace
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import Problems
-from pai_runtime.document.value import Value
+from pai_document.document import read_document
+from pai_document.problems import Problems
+from pai_document.value import Value
 
 
 class Named(Protocol):

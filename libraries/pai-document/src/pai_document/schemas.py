@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pai_runtime.document.problems import (
+from pai_document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
     Location,
@@ -25,9 +25,9 @@ from pai_runtime.document.problems import (
     field_name,
     unexpected,
 )
-from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Value, is_commands
+from pai_document.quick_check import is_surely_schema, is_surely_valid
+from pai_document.secret_names import names_secret
+from pai_document.value import Value, is_commands
 from pai_task import placeholders
 from pai_task.record import record
 
@@ -98,7 +98,7 @@ def _mistake(
     error: "ValidationError", path: DocumentPath, where: Location, mask: Callable[[str], str]
 ) -> tuple[str, str | None]:
     """Explain how YAML misread a value that was meant as another type, and suggest how to write it."""
-    from pai_runtime.document.mistakes import meant_as_text, missing_space  # noqa: PLC0415 - most is valid
+    from pai_document.mistakes import meant_as_text, missing_space  # noqa: PLC0415 - most is valid
 
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     data: Any = error.instance

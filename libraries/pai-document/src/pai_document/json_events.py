@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from pai_runtime.document.value import Source
+from pai_document.value import Source
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
 _MAY_BE_COMMENTED = re.compile(r"\s*(\{|/[/*])")
