@@ -78,6 +78,7 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "TPU pod": lambda line, n: f"2026-03-01 10:00:{n % 60:02} 10.164.0.60 [2] {line}",
     "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
     "a terminal": lambda line, _: f"{line}\r",
+    "Metaflow": lambda line, n: f"2026-03-01 10:00:{n % 60:02}.123 [12/train/34 (pid 567)] {line}",
     "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
 }
 
@@ -267,6 +268,25 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
             "PythonKeyError",
         ),
         (f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}TypeError: no", "PythonTypeError"),
+        (f"[E 10:00:00] Trial 3 failed because of: KeyError('lr')\n{TRACEBACK}", "PythonKeyError"),
+        ("Error in call to target 'm.Net':\nKeyError('lr')\nfull_key: model\n", "PythonKeyError"),
+        (
+            "hydra.errors.InstantiationException: Error in call to target 'm.Net':\n"
+            "TypeError(\"f() got an unexpected keyword argument 'lr'\")\nfull_key: model\n",
+            "BadArguments",
+        ),
+        (
+            "  rank : 0\n  traceback : " + TRACEBACK.replace("\n", "\n  ") + "KeyError: 'lr'\n  \n",
+            "PythonKeyError",
+        ),
+        ("Message:\n\n    KeyError: 'lr'\n\nSYSTEM ERROR! Contact somebody.\n", "PythonKeyError"),
+        (
+            f"{TRACEBACK}KeyError: 'lr'\ntime=\"2026-03-01T10:00:00Z\" level=error "
+            'msg="cannot save artifact /tmp/o" error="stat /tmp/o: no such file or directory"\n',
+            "PythonKeyError",
+        ),
+        ('ExitCode 1\nErrorMessage "KeyError: \'lr\'\n"\nCommand "python a.py"\n', "PythonKeyError"),
+        ("FAILED tests/test_a.py::test_b[c] - KeyError: 'lr'\n= 1 failed in 0.12s =\n", "PythonKeyError"),
     ],
     ids=[
         "cut after it",
@@ -276,6 +296,14 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         "behind a bar",
         "wrapped",
         "not only wrapped",
+        "told before it is cut",
+        "by Hydra",
+        "by Hydra, of its settings",
+        "by torchrun",
+        "by Flyte",
+        "before what Argo says",
+        "by SageMaker",
+        "by pytest",
     ],
 )
 def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phrase: str) -> None:
