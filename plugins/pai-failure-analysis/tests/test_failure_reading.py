@@ -271,8 +271,10 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         (f"[E 10:00:00] Trial 3 failed because of: KeyError('lr')\n{TRACEBACK}", "PythonKeyError"),
         ("Error in call to target 'm.Net':\nKeyError('lr')\nfull_key: model\n", "PythonKeyError"),
         (
-            "hydra.errors.InstantiationException: Error in call to target 'm.Net':\n"
-            "TypeError(\"f() got an unexpected keyword argument 'lr'\")\nfull_key: model\n",
+            (
+                "hydra.errors.InstantiationException: Error in call to target 'm.Net':\n"
+                "TypeError(\"f() got an unexpected keyword argument 'lr'\")\nfull_key: model\n"
+            ),
             "BadArguments",
         ),
         (
@@ -281,8 +283,10 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         ),
         ("Message:\n\n    KeyError: 'lr'\n\nSYSTEM ERROR! Contact somebody.\n", "PythonKeyError"),
         (
-            f"{TRACEBACK}KeyError: 'lr'\ntime=\"2026-03-01T10:00:00Z\" level=error "
-            'msg="cannot save artifact /tmp/o" error="stat /tmp/o: no such file or directory"\n',
+            (
+                f"{TRACEBACK}KeyError: 'lr'\ntime=\"2026-03-01T10:00:00Z\" level=error "
+                'msg="cannot save artifact /tmp/o" error="stat /tmp/o: no such file or directory"\n'
+            ),
             "PythonKeyError",
         ),
         ('ExitCode 1\nErrorMessage "KeyError: \'lr\'\n"\nCommand "python a.py"\n', "PythonKeyError"),
