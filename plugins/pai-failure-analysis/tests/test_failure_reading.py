@@ -286,6 +286,7 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
             (
                 f"{TRACEBACK}KeyError: 'lr'\ntime=\"2026-03-01T10:00:00Z\" level=error "
                 'msg="cannot save artifact /tmp/o" error="stat /tmp/o: no such file or directory"\n'
+                "Error: exit status 1\n"
             ),
             "PythonKeyError",
         ),
@@ -332,8 +333,22 @@ def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase:
     [
         ("mkdir: x: Permission denied\nThe command 'm' returned a non-zero code: 1\n", "PermissionDenied"),
         ("2026-01-01 10:00:00 ERROR 503: Service Unavailable.\n", "HttpServerError"),
+        (
+            (
+                "mkdir: x: Permission denied\nI0101 10:00:00.000000      21 launcher_v2.go:1] published.\n"
+                "F0101 10:00:00.000000      21 main.go:49] failed to execute component: exit status 1\n"
+            ),
+            "PermissionDenied",
+        ),
+        (
+            (
+                "a.sh: line 3: foo: command not found\n"
+                "2026-01-01 10:00:00,000 sagemaker-training-toolkit INFO     Waiting for the process\n"
+            ),
+            "CommandNotFound",
+        ),
     ],
-    ids=["docker build's last line", "wget's line"],
+    ids=["docker build's last line", "wget's line", "Kubeflow's line", "SageMaker's line"],
 )
 def test_no_cause_is_hidden_by_the_last_line_or_the_prefix_of_a_tool(log: str, phrase: str) -> None:
     assert _phrase(log) == phrase

@@ -92,12 +92,19 @@ def without_hydra(log: bytes) -> bytes:
 _NOT_SAVED = re.compile(
     rb"^time=[^\n]* level=error msg=\"cannot save (?:artifact|parameter) [^\n]*$", re.MULTILINE
 )
-"""What Argo says of the outputs of a step that has failed."""
+_STEP_FAILED = re.compile(
+    rb"^(?:F\d{4} [^\n]{1,80} main\.go:\d+\] failed to execute component: exit status \d+"
+    rb"|Error: exit status [1-9]\d*)$",
+    re.MULTILINE,
+)
+"""What Argo says of the outputs of a step, and what it and Kubeflow say of a step that has failed."""
 
 
 def without_outputs(log: bytes) -> bytes:
-    """Return a plain log without what Argo says of outputs, if an exception has ended the step."""
-    return _NOT_SAVED.sub(b"", log) if TRACEBACK in log and b"cannot save " in log else log
+    """Return a plain log without what Argo and Kubeflow say of a step because its program has failed."""
+    if not _STEP_FAILED.search(log):
+        return log
+    return _STEP_FAILED.sub(b"", _NOT_SAVED.sub(b"", log))
 
 
 _PROGRAM_MISSING = re.compile(
