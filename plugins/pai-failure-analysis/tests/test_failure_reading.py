@@ -78,6 +78,7 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "TPU pod": lambda line, n: f"2026-03-01 10:00:{n % 60:02} 10.164.0.60 [2] {line}",
     "colours": lambda line, _: f"\x1b[31m{line}\x1b[0m",
     "a terminal": lambda line, _: f"{line}\r",
+    "Metaflow": lambda line, n: f"2026-03-01 10:00:{n % 60:02}.123 [12/train/34 (pid 567)] {line}",
     "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
 }
 
@@ -267,6 +268,30 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
             "PythonKeyError",
         ),
         (f"{TRACEBACK}KeyError: 'x'\n\n{CAUSED}\n\n{TRACEBACK}TypeError: no", "PythonTypeError"),
+        (f"[E 10:00:00] Trial 3 failed because of: KeyError('lr')\n{TRACEBACK}", "PythonKeyError"),
+        ("Error in call to target 'm.Net':\nKeyError('lr')\nfull_key: model\n", "PythonKeyError"),
+        (
+            (
+                "hydra.errors.InstantiationException: Error in call to target 'm.Net':\n"
+                "TypeError(\"f() got an unexpected keyword argument 'lr'\")\nfull_key: model\n"
+            ),
+            "BadArguments",
+        ),
+        (
+            "  rank : 0\n  traceback : " + TRACEBACK.replace("\n", "\n  ") + "KeyError: 'lr'\n  \n",
+            "PythonKeyError",
+        ),
+        ("Message:\n\n    KeyError: 'lr'\n\nSYSTEM ERROR! Contact somebody.\n", "PythonKeyError"),
+        (
+            (
+                f"{TRACEBACK}KeyError: 'lr'\ntime=\"2026-03-01T10:00:00Z\" level=error "
+                'msg="cannot save artifact /tmp/o" error="stat /tmp/o: no such file or directory"\n'
+                "Error: exit status 1\n"
+            ),
+            "PythonKeyError",
+        ),
+        ('ExitCode 1\nErrorMessage "KeyError: \'lr\'\n"\nCommand "python a.py"\n', "PythonKeyError"),
+        ("FAILED tests/test_a.py::test_b[c] - KeyError: 'lr'\n= 1 failed in 0.12s =\n", "PythonKeyError"),
     ],
     ids=[
         "cut after it",
@@ -276,6 +301,14 @@ def test_a_rank_that_had_only_begun_a_traceback_does_not_decide() -> None:
         "behind a bar",
         "wrapped",
         "not only wrapped",
+        "told before it is cut",
+        "by Hydra",
+        "by Hydra, of its settings",
+        "by torchrun",
+        "by Flyte",
+        "before what Argo says",
+        "by SageMaker",
+        "by pytest",
     ],
 )
 def test_an_exception_is_found_where_libraries_and_people_put_it(log: str, phrase: str) -> None:
@@ -300,8 +333,22 @@ def test_what_slurm_kills_with_a_cancelled_step_is_no_cause(before: str, phrase:
     [
         ("mkdir: x: Permission denied\nThe command 'm' returned a non-zero code: 1\n", "PermissionDenied"),
         ("2026-01-01 10:00:00 ERROR 503: Service Unavailable.\n", "HttpServerError"),
+        (
+            (
+                "mkdir: x: Permission denied\nI0101 10:00:00.000000      21 launcher_v2.go:1] published.\n"
+                "F0101 10:00:00.000000      21 main.go:49] failed to execute component: exit status 1\n"
+            ),
+            "PermissionDenied",
+        ),
+        (
+            (
+                "a.sh: line 3: foo: command not found\n"
+                "2026-01-01 10:00:00,000 sagemaker-training-toolkit INFO     Waiting for the process\n"
+            ),
+            "CommandNotFound",
+        ),
     ],
-    ids=["docker build's last line", "wget's line"],
+    ids=["docker build's last line", "wget's line", "Kubeflow's line", "SageMaker's line"],
 )
 def test_no_cause_is_hidden_by_the_last_line_or_the_prefix_of_a_tool(log: str, phrase: str) -> None:
     assert _phrase(log) == phrase

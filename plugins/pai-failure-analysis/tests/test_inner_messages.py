@@ -31,6 +31,8 @@ def _found(log: str, exit_code: int = 1) -> Match | None:
         ("KeyError('loss')", "PythonKeyError", "KeyError"),
         ("10:00:00 ERROR - [move] [Errno 22] bad: '/a'", "PythonOtherError", "OSError: [Errno 22]"),
         ('level=error msg="it ended" err="rank 3: IndexError: no such item"', "PythonIndexError", "IndexErr"),
+        ('{"errorMessage": "\'lr\'", "errorType": "KeyError"}', "PythonKeyError", "KeyError"),
+        ('{"level":"error","exc_type":"KeyError","exc_value":"\'lr\'"}', "PythonKeyError", "KeyError"),
         ('{"level":"error","error":"a failed: KeyError(\\"lr\\")"}', "PythonKeyError", "KeyError"),
         ("Error: {'code': 500, 'message': 'CUDA out of memory. Tried'}", "CudaOutOfMemory", "CUDA out"),
         (r'{"severity": "ERROR", "message": "Traceback:\n  x\nKeyError: 3\n"}', "PythonKeyError", "KeyError"),
@@ -44,7 +46,7 @@ def _found(log: str, exit_code: int = 1) -> Match | None:
 def test_the_cause_is_found_within_another_message_and_at_its_line(
     line: str, phrase: str, matched: str
 ) -> None:
-    log = f"epoch 1\n{line}\nexiting\n"
+    log = f"epoch 1\n{line}\nwandb: See the logs\nexiting\n"
     match = _found(log)
     assert match
     assert match.user

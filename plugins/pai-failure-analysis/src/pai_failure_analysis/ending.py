@@ -10,6 +10,7 @@ limit of recursion has.
 
 import re
 
+from pai_failure_analysis.inner_messages import written_out
 from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK, last_words
 
 KILLED = (137, 143)
@@ -70,6 +71,40 @@ def without_wrappers(log: bytes) -> bytes:
     if _CAUSED not in log:
         return log
     return _WRAPPED.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
+
+
+_OF_HYDRA = re.compile(
+    rb"^[^\n]{0,80}Error (?:in call to|locating|loading|getting|instantiating) [^\n]{1,200}:\n"
+    rb"(?=(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception)\(|ImportError: )"
+    rb"(?!TypeError[^\n]* got an unexpected keyword argument )([^\n]*)$",
+    re.MULTILINE,
+)
+"""What Hydra says instead of the exception of what it calls, whose ``repr`` is the second line, but for
+a setting that nobody knows.
+"""
+
+
+def without_hydra(log: bytes) -> bytes:
+    """Return a plain log with an exception in the place of how Hydra shows it."""
+    return _OF_HYDRA.sub(lambda found: b"\n" + written_out(found[1]), log) if b" target '" in log else log
+
+
+_NOT_SAVED = re.compile(
+    rb"^time=[^\n]* level=error msg=\"cannot save (?:artifact|parameter) [^\n]*$", re.MULTILINE
+)
+_STEP_FAILED = re.compile(
+    rb"^(?:F\d{4} [^\n]{1,80} main\.go:\d+\] failed to execute component: exit status \d+"
+    rb"|Error: exit status [1-9]\d*)$",
+    re.MULTILINE,
+)
+"""What Argo says of the outputs of a step, and what it and Kubeflow say of a step that has failed."""
+
+
+def without_outputs(log: bytes) -> bytes:
+    """Return a plain log without what Argo and Kubeflow say of a step because its program has failed."""
+    if not _STEP_FAILED.search(log):
+        return log
+    return _STEP_FAILED.sub(b"", _NOT_SAVED.sub(b"", log))
 
 
 _PROGRAM_MISSING = re.compile(

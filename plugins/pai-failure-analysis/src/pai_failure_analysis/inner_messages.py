@@ -50,6 +50,12 @@ _FIELDS = tuple(
 )
 """Fields of structured logs (JSON, logfmt) and of answers of servers: of errors, then of messages."""
 
+_TYPE_AND_VALUE = (
+    re.compile(rb'"(?:exc_type|errorType)": ?"((?:\w{1,80}\.){0,9}\w{1,80})"'),
+    re.compile(rb'"(?:exc_value|errorMessage)": ?"([^"\\\n]*(?:\\.[^"\\\n]*){0,999})"'),
+)
+"""An exception in two fields: of Airflow's and Amazon's logs."""
+
 _AGAIN = re.compile(
     rb"(?:^(?:[\w.]{1,80} - )?(?:WARNING|WARN|INFO|DEBUG)\b[ :-]{0,3})?"
     rb"\b(?i:retry(?:ing)?|restarting|trying again)\b"
@@ -65,7 +71,7 @@ _LEVEL_OF_ERROR = re.compile(
 )
 _TELLS_ERROR = re.compile(
     rb"""
-    E\d{4}\  | \{["']error["']:\ ?["'{]
+    E\d{4}\  | \{["']error(?:Message|Type)?["']:\ ?["'{]
     | (?i:[^"'{\n]{0,400}(?<![\w"'-])(?:error|failed|failure|fatal|exception)\b[^"'{\n]{0,40}["'{])
     """,
     re.VERBOSE,
@@ -83,6 +89,9 @@ _FAILURE = re.compile(
 )
 """A line that says that something failed, and does not count errors."""
 
+_AT_END = re.compile(rb"wandb:[ ]|" + LINE_OF_ERROR.pattern, re.VERBOSE)
+"""A line after which a program has not gone on."""
+
 _ABOUT = re.compile(rb"(?i:\b(?:expect|handled|hint|note\b|usage|pass(?:ed)?\b|test|info\b|debug\b))")
 """What stands before a message that is no failure."""
 
@@ -95,10 +104,10 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
     most three times (`_DEPTH` + 1) texts, and one of what was tried again to the end.
     """
     every = plain(log).split(b"\n")
-    others = (number for number, line in enumerate(every, 1) if line and not LINE_OF_ERROR.match(line))
+    others = (number for number, line in enumerate(every, 1) if line and not _AT_END.match(line))
     begin = max(others, default=0)
     said = [b""] * begin + [line if _may_tell(line) else b"" for line in every[begin:]]
-    forms: list[Callable[[bytes], bytes]] = [_written_out, *(partial(_field, each) for each in _FIELDS)]
+    forms: list[Callable[[bytes], bytes]] = [written_out, *(partial(_field, each) for each in _FIELDS)]
     for form in forms:
         lines = [form(line) for line in said]
         if lines != said and any(lines):
@@ -127,8 +136,10 @@ def _may_tell(line: bytes) -> bool:
     return _FAILURE.match(line) is not None and not is_mention(line) and not _GOES_ON.match(line)
 
 
-def _written_out(line: bytes) -> bytes:
+def written_out(line: bytes) -> bytes:
     """Return a line with exceptions as the last line of a traceback has them."""
+    if line.startswith(b"{") and all(in_two := [each.search(line) for each in _TYPE_AND_VALUE]):
+        return b": ".join(each[1].replace(b'\\"', b'"') for each in in_two if each)
     line = _AS_CODE.sub(_raised, line)
     return b"OSError: [Errno " + line[found.end() :] if (found := _ERRNO.match(line)) else line
 
@@ -140,7 +151,7 @@ def _field(names: re.Pattern[bytes], line: bytes) -> bytes:
         return b""
     found = fields[-1]
     text = found[1].replace(b'\\"', b'"') if found[2] is None else found[2]
-    return _written_out(text.replace(b"\\n", b"\n").strip().rpartition(b"\n")[2])
+    return written_out(text.replace(b"\\n", b"\n").strip().rpartition(b"\n")[2])
 
 
 def _tells_error(line: bytes) -> bool:

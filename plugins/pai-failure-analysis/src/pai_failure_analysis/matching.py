@@ -13,7 +13,9 @@ from pai_failure_analysis.ending import (
     ends_by_own_exception,
     flush,
     without_cancelled,
+    without_hydra,
     without_ignored,
+    without_outputs,
     without_wrappers,
 )
 from pai_failure_analysis.evidence import Evidence
@@ -44,6 +46,9 @@ GENERIC = frozenset(
     ]
 )
 """Rules that say what kind of failure it was, and not why."""
+
+_CUT_OFF = "Traceback (most recent call last)"
+"""How a match ends in a traceback without its exception, which only what stands before may tell."""
 
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
@@ -115,7 +120,7 @@ class Matcher:
         """Return a match in the messages within the line of a generic match or, without one, within the end
         of a log; if none is more exact, the generic match.
         """
-        if generic is None:
+        if generic is None or (generic.user and generic.user.text.endswith(_CUT_OFF)):
             lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
             start = len(log) - len(lines)
         elif generic.user:
@@ -231,7 +236,10 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
     Also returns whether an exception of the program itself is among these lines.
     """
-    lines = flush(as_shells_say(without_cancelled(without_wrappers(without_ignored(plain(log))))))
+    lines = plain(log)
+    for read in (without_ignored, without_wrappers, without_hydra, without_outputs, without_cancelled):
+        lines = read(lines)
+    lines = flush(as_shells_say(lines))
     at = end_of_program(lines, exit_code)
     if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
         return of_rank, True

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from pai_failure_analysis import regex
 
@@ -20,8 +21,18 @@ _OF_DOCKER = b'\n{"log":"'
 _LINE_OF_DOCKER = re.compile(rb'(?m)^\{"log":"[^\n]*\}\r?$')
 """How lines of Docker's log files begin, and a whole one: JSON with the text, its stream and a time."""
 
-_OF_NEXTFLOW = re.compile(rb"\nCommand error:(?:\n(?:  [^\n]*)?){1,5000}")
-"""The end of a task's standard error, as Nextflow shows it."""
+_INDENTED_BY = (
+    (b"  ", b"\nCommand error:", re.compile(rb"\nCommand error:(?:\n(?:  [^\n]*)?){1,5000}")),
+    (
+        b"  ",
+        b"\n  traceback : Traceback",
+        re.compile(rb"\n  traceback : Traceback[^\n]*(?:\n(?:  [^\n]*)?){1,5000}"),
+    ),
+    (b"    ", b"\nMessage:\n\n    ", re.compile(rb"\nMessage:\n(?:\n(?: {4}[^\n]*)?){1,1000}")),
+)
+"""Blocks that tools indent: the end of a task's standard error by Nextflow, what torchrun says of a rank, and
+a task's exception by Flyte; each with the spaces, and what shows that a log may have it.
+"""
 
 _SAMPLE = 64 * 1024
 """Bytes at each end of a log that show how its lines begin."""
@@ -51,12 +62,17 @@ _OF_LAUNCHERS = {
         (r"\nStep #", rb"Step #\d+(?: - \"[^\"\n]{1,80}\")?: "),
         (r"\nE   ", rb"E {3}(?: {4}(?=(?:\w{1,80}\.){0,9}_?[A-Z]\w{0,80}(?:Error|Exception)\b))?"),
         (r"\nException has occurred: ", rb"Exception has occurred: "),
+        (r"\nErrorMessage ", rb"ErrorMessage \"(?=\w)"),
+        (
+            r"\n(?:FAILED|ERROR) \S+\.py",
+            rb"(?:FAILED|ERROR) \S{1,400}\.py\S{0,400}(?: [^\n]{0,80}\])? - (?=\S)",
+        ),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
 """Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud
-Build, pytest, a debugger, and a progress bar; each by what shows that a log may have it, which all together
-are searched for in one pass.
+Build, pytest, a debugger, SageMaker, and a progress bar; each by what shows that a log may
+have it, which all together are searched for in one pass.
 """
 
 _MAY_HAVE = regex.Expressions(_OF_LAUNCHERS)
@@ -72,13 +88,14 @@ _OF_LOGGERS = tuple(
         rb"|\{(?:subprocess|bash|docker|pod_manager|process_utils|logging_mixin)\.py:\d+\} INFO - "
         rb"(?:\[base\] )?)",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
+        _TIME + rb" \[\d{1,20}/[\w.-]{1,80}/\d{1,20}(?: \(pid \d{1,9}\))?\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
     )
 )  # fmt: skip
 """Prefixes of log collectors and TPU pods, and of loggers that report an error: logging, loguru, vLLM,
-Airflow.
+Airflow, Metaflow.
 """
 
 _OF_EACH_LINE = (
@@ -111,11 +128,14 @@ def plain(log: bytes) -> bytes:
             break
         before = len(text)
         text = _without_prefix(text)
-    return _OF_NEXTFLOW.sub(_dedented, text)[1:]
+    for spaces, shown, block in _INDENTED_BY:
+        if shown in text:
+            text = block.sub(partial(_dedented, spaces), text)
+    return text[1:]
 
 
-def _dedented(block: re.Match[bytes]) -> bytes:
-    return block[0].replace(b"\n  ", b"\n")
+def _dedented(spaces: bytes, block: re.Match[bytes]) -> bytes:
+    return block[0].replace(b"\n" + spaces, b"\n").replace(b"\ntraceback : Traceback", b"\nTraceback")
 
 
 def _without_json(line: re.Match[bytes]) -> bytes:
