@@ -40,6 +40,7 @@ _NOT_ITS_OWN = re.compile(
     | Resource\ usage\ summary: | The\ output\ \(if\ any\)  # of LSF
     | \[?\w{3}\ \w{3}\ [\ \d]\d\ [\d:]{8}\ (?:[AP]M\ )?(?:\w{1,5}\ )?\d{4}\]?$  # as date prints it
     | (?:real|user|sys)\s+\d+(?:m[\d.]+s|[.]\d+s?)$ | logout$
+    | [\d.]+user\ [\d.]+system\ | \d+inputs\+\d+outputs\ | \[Pipeline\]\ | Finished\ Step\ \#
     | [Jj]ob\ (?:finished|ended|completed)\ (?:at|on)\b
     | (?:\(\S{1,80}\)\ )?\[?[\w.-]{1,80}@[\w.-]{1,80}[^\n]{0,80}(?<!\d)[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$
     | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end

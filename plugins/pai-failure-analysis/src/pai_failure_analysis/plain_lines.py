@@ -23,6 +23,17 @@ _LINE_OF_DOCKER = re.compile(rb'(?m)^\{"log":"[^\n]*\}\r?$')
 _OF_NEXTFLOW = re.compile(rb"\nCommand error:(?:\n(?:  [^\n]*)?){1,5000}")
 """The end of a task's standard error, as Nextflow shows it."""
 
+_OF_BUILDKIT = re.compile(rb"\n-{6}\n > \[[^\n]*(?:\n(?!-{6})[^\n]*){1,5000}")
+_SECONDS = re.compile(rb"\n\d{1,6}\.\d{1,4} ")
+"""The output of a step that failed, as BuildKit repeats it, and what it puts before each line."""
+
+_OF_LSF = re.compile(
+    rb"\n-{60}\nSender: LSF System [^\n]*(?:\n(?!The output \(if any\))[^\n]*){1,200}"
+    rb"\n[^\n]*above this job summary\."
+)
+_HOW_IT_ENDED = (b"TERM_", b"Exited with ")
+"""What LSF adds to the output of a job: the job's script is among it, and lines that tell how it ended."""
+
 _SAMPLE = 64 * 1024
 """Bytes at each end of a log that show how its lines begin."""
 
@@ -51,12 +62,13 @@ _OF_LAUNCHERS = {
         (r"\nStep #", rb"Step #\d+(?: - \"[^\"\n]{1,80}\")?: "),
         (r"\nE   ", rb"E {3}(?: {4}(?=(?:\w{1,80}\.){0,9}_?[A-Z]\w{0,80}(?:Error|Exception)\b))?"),
         (r"\nException has occurred: ", rb"Exception has occurred: "),
+        (r"\nAttaching to ", rb"[\w.-]{1,80} {1,20}\| ?"),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
 """Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud
-Build, pytest, a debugger, and a progress bar; each by what shows that a log may have it, which all together
-are searched for in one pass.
+Build, pytest, a debugger, docker compose, and a progress bar; each by what shows that a log may have it,
+which all together are searched for in one pass.
 """
 
 _MAY_HAVE = regex.Expressions(_OF_LAUNCHERS)
@@ -65,7 +77,8 @@ _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?!ERROR \d{3}: )"  # as wget tells a status
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?"
+        rb"(?!ERROR \d{3}: |FATAL: {3}|fatal: |[\w./+:-]{1,80}: (?:fatal )?error: )"  # of tools
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] (?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
@@ -75,10 +88,13 @@ _OF_LOGGERS = tuple(
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
+        rb"I\d{4} [\d:]{8}\.\d{1,6} +\d{1,20} (?:docker|(?:sub)?process\w*|bash)\.py:\d+\] (?:\d+\.\d+ )?",
+        rb"(?:\[" + _TIME + rb"\]:?|" + _TIME + rb")(?: |(?=\n))(?!ERROR \d{3}: |[A-Z][a-z]+ - |[-|:#(\[]"
+        rb"|[^\n]{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:warn(?:ing)?|info|debug|notice)\b)",
     )
 )  # fmt: skip
-"""Prefixes of log collectors and TPU pods, and of loggers that report an error: logging, loguru, vLLM,
-Airflow.
+"""Prefixes of log collectors and TPU pods, of loggers that report an error (logging, loguru, vLLM, Airflow)
+or relay the lines of a program, and a time alone.
 """
 
 _OF_EACH_LINE = (
@@ -111,11 +127,21 @@ def plain(log: bytes) -> bytes:
             break
         before = len(text)
         text = _without_prefix(text)
+    if b"\n > [" in text:
+        text = _OF_BUILDKIT.sub(lambda block: _SECONDS.sub(b"\n", block[0]), text)
+    if b"\nSender: LSF System " in text:
+        text = _OF_LSF.sub(_without_script, text)
     return _OF_NEXTFLOW.sub(_dedented, text)[1:]
 
 
 def _dedented(block: re.Match[bytes]) -> bytes:
     return block[0].replace(b"\n  ", b"\n")
+
+
+def _without_script(summary: re.Match[bytes]) -> bytes:
+    """Return LSF's summary of a job with empty lines in the place of those that do not tell how it ended."""
+    lines = summary[0].split(b"\n")
+    return b"\n".join(line if line.startswith(_HOW_IT_ENDED) else b"" for line in lines)
 
 
 def _without_json(line: re.Match[bytes]) -> bytes:
