@@ -37,6 +37,26 @@ GROUP = """\
     +------------------------------------
 """
 
+LSF = f"""
+{"-" * 60}
+Sender: LSF System <lsf@node7>
+Subject: Job 12: <train.sh> in cluster <c> Exited
+
+Job <train.sh> was submitted from host <login> by user <u> in cluster <c> at Sun Mar  1 10:00:00 2026
+</home/u> was used as the working directory.
+
+Your job looked like:
+
+{"-" * 60}
+# LSBATCH: User input
+./train.sh --epochs 3
+{"-" * 60}
+
+Exited with exit code 1.
+
+The output (if any) is above this job summary.
+"""
+
 PREFIXES: dict[str, Callable[[str, int], str]] = {
     "srun --label": lambda line, _: f"3: {line}",
     "srun --label of 4 tasks": lambda line, n: f"{n % 4}: {line}",
@@ -80,6 +100,8 @@ PREFIXES: dict[str, Callable[[str, int], str]] = {
     "a terminal": lambda line, _: f"{line}\r",
     "Metaflow": lambda line, n: f"2026-03-01 10:00:{n % 60:02}.123 [12/train/34 (pid 567)] {line}",
     "kubectl, compose, logging": lambda line, n: f"2026-03-01T10:00:{n % 60:02}Z w-0 | [ERROR] {line}",
+    "a script that relays": lambda line, n: f"I0301 10:00:{n % 60:02}.123456 8493928320 docker.py:89] {line}",
+    "a time": lambda line, n: f"[2026-03-01 10:00:{n % 60:02}] {line}",
 }
 
 SURVIVED = {
@@ -459,6 +481,10 @@ def test_rules_of_others_are_tried_on_the_log_as_it_is() -> None:
         "5 actionable tasks: 5 executed",
         "[INFO] Finished at: 2026-03-01T10:00:00Z",
         "Resource usage summary:\n\n    CPU time :   0.10 sec.",
+        "0.01user 0.00system 0:00.02elapsed 90%CPU\n0inputs+0outputs (0major+300minor)pagefaults 0swaps",
+        "[Pipeline] }\n[Pipeline] // stage\nERROR: script returned exit code 1",
+        'Finished Step #1 - "train"\nERROR\nERROR: build step 1 failed: step exited with non-zero status: 1',
+        LSF,
     ],
 )
 def test_what_is_printed_around_a_program_is_not_what_it_went_on_with(line: str) -> None:
@@ -477,3 +503,28 @@ def test_pytest_indents_an_exception_as_the_line_that_raised_it() -> None:
         _phrase(">       return settings[name]\nE       KeyError: 'lr'\n\ntrain.py:3: KeyError\n")
         == "PythonKeyError"
     )
+
+
+def test_few_lines_of_docker_compose_are_read_without_the_name_of_their_service() -> None:
+    log = "Attaching to web-1\nweb-1  | exec ./start.sh: no such file or directory\n"
+    assert _phrase(f"{log}web-1 exited with code 0\n") == "InterpreterMissing"
+
+
+def test_what_buildkit_repeats_of_a_step_that_failed_is_read_without_the_seconds() -> None:
+    log = "------\n > [3/4] RUN mkdir /x:\n0.312 mkdir: cannot create directory '/x': Permission denied\n"
+    assert _phrase(f"{log}------\nDockerfile:3\n") == "PermissionDenied"
+
+
+def test_a_time_before_a_message_below_error_stays() -> None:
+    log = b"[2026-03-01 10:00:00] WARNING no GPU\n2026-03-01 10:00:01 ERROR 404: Not Found.\n"
+    assert plain(log) == log
+
+
+def test_the_name_of_a_compiler_or_tool_after_a_time_stays() -> None:
+    log = b"[2026-03-01 10:00:00] src/a.c:3:10: fatal error: b.h: No such file or directory\n"
+    assert plain(log) == log.partition(b"] ")[2]
+
+
+def test_a_cause_within_the_lines_before_a_launcher_s_is_found() -> None:
+    log = "run failed: loading: open /data/conf.yaml: no such file or directory\n"
+    assert _phrase(f"{log}Error in rule a:\n    jobid: 1\n") == "FileNotFound"

@@ -129,3 +129,44 @@ def test_what_a_program_tried_again_until_it_ended_is_the_cause() -> None:
     assert match.rule.phrase == "TlsCertificate"
     assert _found(f"Collecting pip\n{RETRY}\n") is None
     assert _found(f"{RETRY}\n{RETRY}\nepoch 1\n") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "phrase"),
+    [
+        ("Failed to load data: no such file or directory", "FileNotFound"),
+        ("[ERROR] write /data/x.bin: no space left on device", "NoSpaceLeft"),
+        ("loader: /data/x.bin: Operation not permitted", "PermissionDenied"),
+        ("could not open '/data/x.bin' (Is a directory)", "FileOrFolder"),
+        ("Error: listen 0.0.0.0:80: address already in use, stopping", "PortInUse"),
+        ("Unable to connect to http://localhost:11434: connection refused", "ServerUnreachable"),
+        ("ERROR - sync failed - temporary failure in name resolution", "DnsFailure"),
+        ("Exception: sync failed: Permission denied", "PermissionDenied"),
+        ('level=error msg="sync failed" err="i/o timeout"', "ServerUnreachable"),
+        ("Request failed. 403 Forbidden", "HttpForbidden"),
+        ("Error: sync failed (rate limit exceeded)", "RateLimited"),
+        ("fatal: upload failed: service unavailable", "HttpServerError"),
+        ("Failed to fetch data: unable to get local issuer certificate", "TlsCertificate"),
+        ("ERROR: could not reach service: no such host", "DnsFailure"),
+        ("Failed to fetch data: unexpected EOF", "ConnectionLost"),
+        ("Failed to fetch data: checksum mismatch", "DownloadCorrupt"),
+        ("mytool: error: insufficient disk space", "NoSpaceLeft"),
+        ("mytool: error: unexpected end of JSON input", "JsonInvalid"),
+    ],
+)
+def test_usual_words_are_understood_in_any_program_s_message(line: str, phrase: str) -> None:
+    match = _found(f"epoch 1\n{line}\n")
+    assert match
+    assert match.rule.phrase == phrase
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: could not open cache: no such file or directory",
+        "could not connect: connection refused, will retry in 3 s",
+        "3 files: Permission denied to none",
+    ],
+)
+def test_an_error_of_the_system_that_a_program_lives_with_is_no_cause(line: str) -> None:
+    assert _found(f"epoch 1\n{line}\n") is None

@@ -12,9 +12,13 @@ from functools import partial
 from pai_failure_analysis.last_words import LINE_OF_ERROR, is_of_tool
 from pai_failure_analysis.mentions import is_mention
 from pai_failure_analysis.plain_lines import plain
+from pai_failure_analysis.usual_words import usual_words
 
 MOST_SEARCHED = 16 * 1024
 """Maximum bytes at the end of a log, or of one line, that are searched for inner messages."""
+
+_LONGEST = 2048
+"""Maximum bytes at the end of a line that are searched for usual words."""
 
 _DEPTH = 4
 """Maximum number of messages around one."""
@@ -23,7 +27,7 @@ _GOES_ON = re.compile(
     rb"""
     (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
     | .*\b(?:raise|except)\ .*  # source code
-    | (?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
+    | \[?(?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
     """,
     re.VERBOSE,
 )
@@ -37,6 +41,12 @@ _AS_CODE = re.compile(
 
 _ERRNO = re.compile(rb"(?:(?!\w(?:Error|Exception): )[^\n]){0,400}?(?<!Error: )\[Errno (?=\d{1,3}\] )")
 """What stands before an error of the system that is told without the name of its exception."""
+
+_OF_PROGRAM = re.compile(
+    rb"(?:[\w./+-]{1,80}(?:\[\d+\])?|(?:open|read|write|mkdir|l?stat|rename|remove|unlink|chmod|chown|(?:sym)?link"
+    rb"|connect|dial|bind|listen|chdir|exec)(?:at)? [^\n:]{1,200}): "
+)
+"""How a line begins with a program's name, or with a call of the system."""
 
 _FIELDS = tuple(
     re.compile(
@@ -85,7 +95,7 @@ _OUTER = re.compile(
 """What was being done, before what went wrong."""
 
 _FAILURE = re.compile(
-    rb"(?!.*Error: \d+$)(?i:.*(?:error|fail|exception|fatal|cannot|could not|unable|crash|abort|died))"
+    rb"(?!.*Error: \d+$)(?i:.*(?:error|fail|exception|fatal|cannot|could not|unable|crash|abort|died|panic))"
 )
 """A line that says that something failed, and does not count errors."""
 
@@ -101,7 +111,8 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
 
     Lines with ``KeyError('x')`` come first, with ``KeyError: x`` in its place, and the fields of structured
     logs last. Each text has as many lines as the log; lines that cannot tell a cause are empty. There are at
-    most three times (`_DEPTH` + 1) texts, and one of what was tried again to the end.
+    most three times (`_DEPTH` + 1) texts, one in usual words, and one of what was tried again to the
+    end.
     """
     every = plain(log).split(b"\n")
     others = (number for number, line in enumerate(every, 1) if line and not _AT_END.match(line))
@@ -117,6 +128,10 @@ def inner_messages(log: bytes) -> Iterator[bytes]:
             if not any(lines):
                 break
             yield b"\n".join(lines)
+    last = max(0, begin - 1)
+    lines = [b""] * last + [_in_usual_words(line) for line in every[last:]]
+    if any(lines):
+        yield b"\n".join(lines)
     if again := _tried_again(every):
         yield again
 
@@ -134,6 +149,13 @@ def _may_tell(line: bytes) -> bool:
     if line.startswith(b'{"') and not _tells_error(line):
         return False
     return _FAILURE.match(line) is not None and not is_mention(line) and not _GOES_ON.match(line)
+
+
+def _in_usual_words(line: bytes) -> bytes:
+    """Return what a line says in the words that the rules know; empty if it says nothing of the kind."""
+    if is_of_tool(line, 0) or is_mention(line) or _GOES_ON.match(line) or _ABOUT.search(line):
+        return b""
+    return usual_words(line[-_LONGEST:]) if _FAILURE.match(line) or _OF_PROGRAM.match(line) else b""
 
 
 def written_out(line: bytes) -> bytes:

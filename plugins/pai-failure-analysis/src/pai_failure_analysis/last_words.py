@@ -43,6 +43,7 @@ _NOT_ITS_OWN = re.compile(
     | [\d:.\ -]*Flushing\ logs | [IF]\d{4}\ [\d:.]+\ +\d+\ (?:launcher_v2|main)\.go:  # of Metaflow, Kubeflow
     | [^\n]{0,40}sagemaker-(?:training-toolkit|containers)\ (?:INFO|ERROR)
     | ExitCode\ \d | ErrorMessage\ " | Command\ "  # of SageMaker
+    | [\d.]+user\ [\d.]+system\ | \d+inputs\+\d+outputs\ | \[Pipeline\]\ | Finished\ Step\ \#
     | [Jj]ob\ (?:finished|ended|completed)\ (?:at|on)\b
     | (?:\(\S{1,80}\)\ )?\[?[\w.-]{1,80}@[\w.-]{1,80}[^\n]{0,80}(?<!\d)[\#$%>]\s*$ | PS\ [A-Z]:[^\n]*>\s*$
     | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end

@@ -50,6 +50,9 @@ GENERIC = frozenset(
 _CUT_OFF = "Traceback (most recent call last)"
 """How a match ends in a traceback without its exception, which only what stands before may tell."""
 
+_OF_ANOTHER = frozenset(["SubprocessFailed", "WorkerFailed"])
+"""Those of them that say that another program failed, which may have said why."""
+
 LONGEST_MATCH = 2048
 """Maximum bytes of a matched text that are kept."""
 
@@ -117,17 +120,29 @@ class Matcher:
         return self._within(match, evidence, user) if self._has_shipped else match
 
     def _within(self, generic: Match | None, evidence: Evidence, log: bytes) -> Match | None:
-        """Return a match in the messages within the line of a generic match or, without one, within the end
-        of a log; if none is more exact, the generic match.
+        """Return a match in the messages within the line of a generic match or, without one or if it tells
+        of another program, within the end of a log; if none is more exact, the generic match.
         """
-        if generic is None or (generic.user and generic.user.text.endswith(_CUT_OFF)):
-            lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
-            start = len(log) - len(lines)
-        elif generic.user:
+        spans = []
+        is_cut_off = bool(generic and generic.user and generic.user.text.endswith(_CUT_OFF))
+        if generic and generic.user and not is_cut_off:
             start = log.rfind(b"\n", 0, generic.user.start) + 1
-            lines = log[start : start + MOST_SEARCHED].partition(b"\n")[0]
-        else:
-            return generic
+            spans = [(start, log[start : start + MOST_SEARCHED].partition(b"\n")[0])]
+        if not generic or is_cut_off or (generic.user and generic.rule.phrase in _OF_ANOTHER):
+            lines = log if len(log) <= MOST_SEARCHED else log[-MOST_SEARCHED:].partition(b"\n")[2]
+            spans.append((len(log) - len(lines), lines))
+        for start, lines in spans:
+            inner = self._within_lines(evidence, lines, start)
+            if inner and inner.rule.phrase not in GENERIC and not _is_the_same(generic, inner):
+                return inner
+            generic = generic or inner
+        return generic
+
+    def _within_lines(self, evidence: Evidence, lines: bytes, start: int) -> Match | None:
+        """Return a match in the messages within lines at an index of the log, a generic one if none is more
+        exact.
+        """
+        generic = None
         for text in inner_messages(lines):
             inner = _first(self._shipped.possible(_Logs(lines, text, b"")), evidence)
             if not inner or not inner.user:
@@ -225,6 +240,11 @@ def _first(possible: Iterable[_Possible], evidence: Evidence) -> Match | None:
 
 def _patterns(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Pattern]]:
     return ((rule, pattern) for rule in rules for pattern in rule.patterns)
+
+
+def _is_the_same(generic: Match | None, inner: Match) -> bool:
+    """Return whether a rule says no more than a generic one, which knows the tool that said it."""
+    return generic is not None and (generic.rule.phrase, inner.rule.phrase) == ("PathMissing", "FileNotFound")
 
 
 def _is_shipped(rule: Rule) -> bool:

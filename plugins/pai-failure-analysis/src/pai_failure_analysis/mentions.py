@@ -11,7 +11,8 @@ _MENTIONS = re.compile(
     rb"""
     (?:[\[(<]?\d[\d:.,TZ+/ -]{0,80}[\])>]?[ \t|:-]{0,20})?  # a time
     (?:[\w./:-]{1,80}\ ?[-|:]\ ?)?                       # a name
-    [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE|[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
+    [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE(?!:\ Failed\ to\ )
+      |[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
     | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
     | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b(?!\ up\ to\ 0\ )
       |\b(?:level|severity|levelname)["']?[ ]?[=:][ ]?["']?(?i:info|debug|trace|notice|warn(?:ing)?)\b

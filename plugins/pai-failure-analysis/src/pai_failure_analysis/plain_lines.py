@@ -34,6 +34,17 @@ _INDENTED_BY = (
 a task's exception by Flyte; each with the spaces, and what shows that a log may have it.
 """
 
+_OF_BUILDKIT = re.compile(rb"\n-{6}\n > \[[^\n]*(?:\n(?!-{6})[^\n]*){1,5000}")
+_SECONDS = re.compile(rb"\n\d{1,6}\.\d{1,4} ")
+"""The output of a step that failed, as BuildKit repeats it, and what it puts before each line."""
+
+_OF_LSF = re.compile(
+    rb"\n-{60}\nSender: LSF System [^\n]*(?:\n(?!The output \(if any\))[^\n]*){1,200}"
+    rb"\n[^\n]*above this job summary\."
+)
+_HOW_IT_ENDED = (b"TERM_", b"Exited with ")
+"""What LSF adds to the output of a job: the job's script is among it, and lines that tell how it ended."""
+
 _SAMPLE = 64 * 1024
 """Bytes at each end of a log that show how its lines begin."""
 
@@ -67,11 +78,12 @@ _OF_LAUNCHERS = {
             r"\n(?:FAILED|ERROR) \S+\.py",
             rb"(?:FAILED|ERROR) \S{1,400}\.py\S{0,400}(?: [^\n]{0,80}\])? - (?=\S)",
         ),
+        (r"\nAttaching to ", rb"[\w.-]{1,80} {1,20}\| ?"),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
 """Prefixes of journald, torchrun, Open MPI and Horovod, Ray, kubectl, exception groups, BuildKit, Cloud
-Build, pytest, a debugger, SageMaker, and a progress bar; each by what shows that a log may
+Build, pytest, a debugger, SageMaker, docker compose, and a progress bar; each by what shows that a log may
 have it, which all together are searched for in one pass.
 """
 
@@ -81,7 +93,8 @@ _OF_LOGGERS = tuple(
     re.compile(rb"\n" + expression)
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
-        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?(?!ERROR \d{3}: )"  # as wget tells a status
+        rb"\[?" + _TIME + rb"\]? ?[-|:]? ?"
+        rb"(?!ERROR \d{3}: |FATAL: {3}|fatal: |[\w./+:-]{1,80}: (?:fatal )?error: )"  # of tools
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] (?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
@@ -92,10 +105,13 @@ _OF_LOGGERS = tuple(
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
+        rb"I\d{4} [\d:]{8}\.\d{1,6} +\d{1,20} (?:docker|(?:sub)?process\w*|bash)\.py:\d+\] (?:\d+\.\d+ )?",
+        rb"(?:\[" + _TIME + rb"\]:?|" + _TIME + rb")(?: |(?=\n))(?!ERROR \d{3}: |[A-Z][a-z]+ - |[-|:#(]"
+        rb"|\[(?!\d+,\d+\])|[^\n]{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:warn(?:ing)?|info|debug|notice)\b)",
     )
 )  # fmt: skip
-"""Prefixes of log collectors and TPU pods, and of loggers that report an error: logging, loguru, vLLM,
-Airflow, Metaflow.
+"""Prefixes of log collectors and TPU pods, of loggers that report an error (logging, loguru, vLLM, Airflow,
+Metaflow) or relay the lines of a program, and a time alone.
 """
 
 _OF_EACH_LINE = (
@@ -128,6 +144,10 @@ def plain(log: bytes) -> bytes:
             break
         before = len(text)
         text = _without_prefix(text)
+    if b"\n > [" in text:
+        text = _OF_BUILDKIT.sub(lambda block: _SECONDS.sub(b"\n", block[0]), text)
+    if b"\nSender: LSF System " in text:
+        text = _OF_LSF.sub(_without_script, text)
     for spaces, shown, block in _INDENTED_BY:
         if shown in text:
             text = block.sub(partial(_dedented, spaces), text)
@@ -136,6 +156,12 @@ def plain(log: bytes) -> bytes:
 
 def _dedented(spaces: bytes, block: re.Match[bytes]) -> bytes:
     return block[0].replace(b"\n" + spaces, b"\n").replace(b"\ntraceback : Traceback", b"\nTraceback")
+
+
+def _without_script(summary: re.Match[bytes]) -> bytes:
+    """Return LSF's summary of a job with empty lines in the place of those that do not tell how it ended."""
+    lines = summary[0].split(b"\n")
+    return b"\n".join(line if line.startswith(_HOW_IT_ENDED) else b"" for line in lines)
 
 
 def _without_json(line: re.Match[bytes]) -> bytes:
