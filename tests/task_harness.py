@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+import pai_document
 import pai_runtime
 import pai_task
 from pai_task.analysis import Analysis
@@ -199,7 +200,7 @@ class Pretend:
 
 def isolating(package: Path) -> str:
     """A program for any Python that isolates a task, with a copy of the runtime in the folder `package`."""
-    for each in (pai_runtime, pai_task):
+    for each in (pai_document, pai_runtime, pai_task):
         shutil.copytree(Path(str(each.__file__)).parent, package / each.__name__)
     shutil.copy(isolated_task.__file__, package / "isolated_task.py")
     start = f"import sys; sys.path.insert(0, {str(package)!r}); "
