@@ -36,6 +36,7 @@ MOST_MEMORY = {ONE: 70_000_000}
 PACKAGES = (
     "pai_runtime",
     "pai_task",
+    "pai_document",
     "dataclasses",
     "pai_cmd",
     "jsonschema",

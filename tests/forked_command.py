@@ -112,7 +112,7 @@ def forked_command(
 
     With `together` its standard error is in its standard output.
     """
-    server = _server("pai_runtime", *(() if _USE_MORE.isdisjoint(args) else _MORE))
+    server = _server("pai_runtime", "pai_document", *(() if _USE_MORE.isdisjoint(args) else _MORE))
     umask = os.umask(0o077)
     os.umask(umask)
     given = {

@@ -23,7 +23,10 @@ def postgresql() -> "Iterator[PostgreSql]":
         yield running
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
+_MARKS = [pytest.mark.needs("postgresql"), pytest.mark.process]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=_MARKS)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a new database."""
     if request.param == "sqlite":

@@ -17,9 +17,9 @@ from pai_runtime.host.policy import NO_POLICY
 from tests import needs
 from tests.changed_first import ChangedFirst
 from tests.cpu_time import CpuTime
-from tests.fast_ring import FastRing
 from tests.outcomes import Outcomes, deselect_passed
 from tests.plugin_factory import Site
+from tests.process_mark import ProcessMark, deselect_marked
 from tests.support import made_once
 
 # How long an example takes depends on the machine, and no test may.
@@ -47,9 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, lambda *_: None)
     config.pluginmanager.register(needs)
     config.pluginmanager.register(ChangedFirst())
+    config.pluginmanager.register(ProcessMark())
     if config.getoption("--fast"):
         settings.load_profile("fast")
-        config.pluginmanager.register(FastRing())
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())
     if file := config.getoption("--outcomes"):
@@ -59,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if file := config.getoption("--not-passed-in"):
         deselect_passed(config, items, file)
+    if config.getoption("--fast"):
+        deselect_marked(config, items)
 
 
 def pytest_collection_finish() -> None:

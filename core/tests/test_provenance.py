@@ -15,8 +15,6 @@ from pai_runtime.runs.provenance import PROVENANCE
 from pai_runtime.runs.repository import commit_of
 from tests.support import cli, job, write_job
 
-pytestmark = pytest.mark.process
-
 SECRET = "hunter2-is-secret"
 
 
@@ -44,6 +42,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.process
 def test_a_run_keeps_what_produced_it(tmp_path: Path) -> None:
     found = trained(
         tmp_path, "--set", "lr=0.2", "--set", f"of={SECRET}", "--timeout", "1h", secrets={"s": SECRET}
@@ -59,6 +58,7 @@ def test_a_run_keeps_what_produced_it(tmp_path: Path) -> None:
     assert listed["set"] == found["set"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "elsewhere", [SECRET, f"https://host/data?sig={SECRET}", f"https://me:{SECRET}@host/data"]
 )
@@ -69,6 +69,7 @@ def test_a_job_with_a_secret_elsewhere_is_not_kept(tmp_path: Path, elsewhere: st
     assert SECRET not in json.dumps(found)
 
 
+@pytest.mark.process
 def test_the_commit_is_known_and_whether_files_differ_from_it(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1")
     git(tmp_path, "init")
@@ -93,6 +94,7 @@ def test_the_commit_is_known_and_whether_files_differ_from_it(tmp_path: Path) ->
     assert changed.is_dirty
 
 
+@pytest.mark.process
 def test_nothing_that_a_repository_configures_is_run(tmp_path: Path) -> None:
     git(tmp_path, "init")
     (tmp_path / "a.py").write_text("1")
@@ -113,6 +115,7 @@ def test_nothing_that_a_repository_configures_is_run(tmp_path: Path) -> None:
     assert not Path(f"{tmp_path}.ran").exists()
 
 
+@pytest.mark.process
 def test_a_run_is_repeated_with_changes_even_if_its_job_has_changed(tmp_path: Path) -> None:
     trained(tmp_path, "--set", "lr=0.2")
     write_job(tmp_path, job(worker={"commands": ["echo other"]}))
@@ -123,6 +126,7 @@ def test_a_run_is_repeated_with_changes_even_if_its_job_has_changed(tmp_path: Pa
     assert cli("rerun", "--set", "lr=0.3", cwd=tmp_path).stdout == "lr is 0.3\n"
 
 
+@pytest.mark.process
 def test_a_run_whose_secrets_are_in_its_job_is_repeated_with_those_that_are_there(tmp_path: Path) -> None:
     trained(tmp_path, secrets={"s": SECRET})
     again = cli("rerun", cwd=tmp_path)
@@ -143,6 +147,7 @@ def test_what_is_not_known_cannot_be_repeated(tmp_path: Path, content: str) -> N
         rerun._words(rerun._own_provenance(LocalRunReader(tmp_path)))
 
 
+@pytest.mark.process
 def test_what_differed_between_two_runs_is_shown(tmp_path: Path) -> None:
     trained(tmp_path)
     trained(tmp_path)

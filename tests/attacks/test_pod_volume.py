@@ -14,8 +14,6 @@ from pai_pod.directories import BadDirectory, pod_directories
 from tests.init_harness import PodFolder, config
 from tests.needs import MOUNT_NAMESPACE
 
-pytestmark = pytest.mark.process
-
 _FULL = """
 import os, subprocess, sys
 from pathlib import Path
@@ -42,6 +40,7 @@ def pod(tmp_path: Path) -> PodFolder:
     return PodFolder(tmp_path, RUNTIME_CONFIG=config("true"))
 
 
+@pytest.mark.process
 @pytest.mark.needs("mounts")
 @pytest.mark.parametrize(
     ("full", "code", "said"), [("logs", 0, "the task can start"), ("volume", 1, os.strerror(errno.ENOSPC))]
@@ -57,6 +56,7 @@ def test_what_a_full_disk_keeps_from_the_log_is_printed(
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.process
 def test_leftovers_of_every_kind_are_gone_and_nothing_outside_is_touched(
     pod: PodFolder, tmp_path: Path
 ) -> None:
@@ -82,6 +82,7 @@ def test_leftovers_of_every_kind_are_gone_and_nothing_outside_is_touched(
     assert not any((pod.volume / name).is_symlink() for name in names)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["logs", "logs/pod-uid"])
 @pytest.mark.parametrize("kind", ["link", "fifo", "file"])
 def test_what_is_in_the_place_of_the_logs_is_replaced(
@@ -101,6 +102,7 @@ def test_what_is_in_the_place_of_the_logs_is_replaced(
     assert not list(outside.iterdir())
 
 
+@pytest.mark.process
 @pytest.mark.needs("root", "util-linux")
 def test_earlier_logs_that_are_closed_to_init_fail_nothing(pod: PodFolder) -> None:
     closed = pod.logs / "prelog_1" / "closed"
@@ -113,11 +115,13 @@ def test_earlier_logs_that_are_closed_to_init_fail_nothing(pod: PodFolder) -> No
     assert "the task can start" in pod.log
 
 
+@pytest.mark.process
 def test_logs_may_be_anywhere_on_the_volume(pod: PodFolder) -> None:
     assert pod.init(PAI_LOG_DIR=str(pod.volume / "my" / "logs")).returncode == 0
     assert "the task can start" in (pod.volume / "my" / "logs" / "init.log").read_text()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -164,6 +168,7 @@ def test_what_the_runtime_is_in_is_never_emptied(
         pod_directories({variable: root})
 
 
+@pytest.mark.process
 def test_nor_is_the_environment_that_the_command_is_installed_in(pod: PodFolder, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -181,6 +186,7 @@ def test_nor_is_the_environment_that_the_command_is_installed_in(pod: PodFolder,
     assert (environment / "bin/python").exists()
 
 
+@pytest.mark.process
 def test_only_one_init_container_at_a_time_is_at_work_on_a_volume(pod: PodFolder) -> None:
     (pod.volume / "mine").touch()
     other = os.open(pod.volume, os.O_RDONLY)
@@ -211,6 +217,7 @@ sys.exit(done.returncode)
 """
 
 
+@pytest.mark.process
 @pytest.mark.needs("mounts")
 def test_what_is_mounted_below_the_logs_stays(tmp_path: Path) -> None:
     argv = [*MOUNT_NAMESPACE, sys.executable, "-c", _MOUNTED, str(tmp_path)]

@@ -22,8 +22,6 @@ from pai_task.folder import Folder
 from tests.plugin_factory import Site, uses
 from tests.support import NOT_ANALYSED, PROGRAM, callback, cli, content, job, write_job
 
-pytestmark = pytest.mark.process
-
 isolated = pytest.mark.needs("user namespaces")
 needs_root = pytest.mark.needs("root", "mounts")
 MODES = [pytest.param("required", marks=isolated), "none"]
@@ -75,6 +73,7 @@ OF_A_RUN = {
 """Two tasks do it at once: the second must not make its link in the folder that the first one leads to."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("links", [OF_A_TASK, *({name: OF_A_RUN[name]} for name in OF_A_RUN)], ids=min)
 def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
@@ -98,6 +97,7 @@ def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
     assert (victim / "exit.yaml").read_text() == "precious"
 
 
+@pytest.mark.process
 @isolated
 def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, victim: Path) -> None:
     command = f"ln -s {shlex.quote(str(victim))} ../attempts; echo try $FC_TASK_ATTEMPT_ID; exit 1"
@@ -105,6 +105,7 @@ def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, vi
     assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("folder", ["../made", "../work"])
 def test_a_retry_is_made_whatever_rights_the_task_has_left_itself(
@@ -115,6 +116,7 @@ def test_a_retry_is_made_whatever_rights_the_task_has_left_itself(
     assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
 
 
+@pytest.mark.process
 @isolated
 def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tmp_path: Path) -> None:
     command = shlex.join(["ls", "-A", f"{tmp_path}/run", f"{tmp_path}/run/worker", "..", "/usr/local/pai"])
@@ -136,6 +138,7 @@ def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tm
         assert not line.startswith("worker/0 | 1")
 
 
+@pytest.mark.process
 @isolated
 def test_a_task_cannot_write_its_logs_or_the_code_that_runs_beside_it(tmp_path: Path) -> None:
     runtime = "find ../runtime -name supervisor.py 2>/dev/null | sort | head -n 1 || :"
@@ -149,6 +152,7 @@ def test_a_task_cannot_write_its_logs_or_the_code_that_runs_beside_it(tmp_path: 
     assert "forged" not in (tmp_path / "run/worker/0/logs/runtime.log").read_text()
 
 
+@pytest.mark.process
 @isolated
 def test_what_a_task_puts_into_its_folder_is_in_its_folder_afterwards(tmp_path: Path) -> None:
     ended = run(tmp_path, "mkdir ../made; echo here > ../made/file; echo > ../exit.yaml")
@@ -163,6 +167,7 @@ def test_what_a_task_puts_into_its_folder_is_in_its_folder_afterwards(tmp_path: 
 HOOK = "@hookimpl\ndef pai_task_exits(use, task):\n    print('as it was planned')\n"
 
 
+@pytest.mark.process
 @isolated
 def test_what_a_task_writes_over_the_runtime_or_a_plugin_does_not_run_beside_it(tmp_path: Path) -> None:
     site = Site(tmp_path)
@@ -189,6 +194,7 @@ def storage_job(folder: Path, *paths: str) -> Path:
     return write_job(folder, job(extras={"storages": storages}))
 
 
+@pytest.mark.process
 @isolated
 @pytest.mark.parametrize("name", ["deep", "deep/er"])
 def test_a_storage_below_a_link_inside_of_another_makes_no_folder_elsewhere(
@@ -210,6 +216,7 @@ def test_a_storage_below_a_link_inside_of_another_makes_no_folder_elsewhere(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @isolated
 def test_a_users_folder_that_is_a_link_is_not_followed(tmp_path: Path, victim: Path) -> None:
     storage = tmp_path / "storage"
@@ -221,6 +228,7 @@ def test_a_users_folder_that_is_a_link_is_not_followed(tmp_path: Path, victim: P
     assert (ended.returncode, str(storage / user) in ended.stderr) == (2, True)
 
 
+@pytest.mark.process
 @isolated
 def test_a_storage_that_would_hide_the_run_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "storage").mkdir()
@@ -231,6 +239,7 @@ def test_a_storage_that_would_hide_the_run_is_refused_before_anything_starts(tmp
     assert "--out" in ended.stderr
 
 
+@pytest.mark.process
 @isolated
 @pytest.mark.parametrize("below", ["", "deep/er"])
 def test_a_storage_in_which_the_run_would_be_is_refused_before_anything_starts(
@@ -244,6 +253,7 @@ def test_a_storage_in_which_the_run_would_be_is_refused_before_anything_starts(
     assert (ended.returncode, "--out" in ended.stderr, out.exists()) == (2, True, False)
 
 
+@pytest.mark.process
 @isolated
 def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Path) -> None:
     path = write_job(tmp_path, job())
@@ -255,6 +265,7 @@ def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @isolated
 @needs_root
 def test_auto_does_without_where_a_user_namespace_gives_no_rights(tmp_path: Path) -> None:
@@ -267,6 +278,7 @@ def test_auto_does_without_where_a_user_namespace_gives_no_rights(tmp_path: Path
     assert "/proc/self/setgroups" in ended.stderr
 
 
+@pytest.mark.process
 @isolated
 def test_a_task_sees_neither_the_engine_nor_into_its_supervisor(tmp_path: Path) -> None:
     ended = run(
@@ -280,6 +292,7 @@ def test_a_task_sees_neither_the_engine_nor_into_its_supervisor(tmp_path: Path) 
     assert (ended.returncode, ended.stdout) == (0, "alive\n"), ended.stderr
 
 
+@pytest.mark.process
 @isolated
 def test_the_supervisor_leaves_no_core_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
@@ -325,6 +338,7 @@ def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path
     os.close(held)
 
 
+@pytest.mark.process
 @isolated
 def test_nothing_is_left_of_a_task_when_engine_and_supervisor_are_killed_together(
     running: tuple[subprocess.Popen[bytes], int, Path],
@@ -338,6 +352,7 @@ def test_nothing_is_left_of_a_task_when_engine_and_supervisor_are_killed_togethe
         assert not path.is_file() or b"secret-of-20" not in content(path)
 
 
+@pytest.mark.process
 @isolated
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nor_when_the_task_hides_its_processes_from_the_supervisor(
@@ -390,6 +405,7 @@ class TestFolder:
             with pytest.raises(OSError, match="larger than 10 bytes"):
                 folder.read("file", 10)
 
+    @pytest.mark.process
     @needs_root
     @pytest.mark.parametrize("place", ["private", "private/in", "private/in/deep"])
     def test_what_is_mounted_in_a_folder_is_not_removed_with_it(
@@ -404,6 +420,7 @@ class TestFolder:
         subprocess.run(argv, capture_output=True, check=False)
         assert contents(victim) == before
 
+    @pytest.mark.process
     def test_a_tree_of_any_depth_and_with_any_rights_can_be_removed(self, tmp_path: Path) -> None:
         deep = f"import os\nos.chdir({str(tmp_path)!r})\n"
         deep += "for n in range(3000):\n    os.mkdir('d'); open('f', 'w'); os.chdir('d')\n"

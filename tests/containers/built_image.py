@@ -88,7 +88,15 @@ def test_it_trusts_the_authority_of_the_company(built: RuntimeImage) -> None:
 
 def test_its_bundle_has_the_plugins_that_the_policy_allows_and_no_other(built: RuntimeImage) -> None:
     names = {path.name for path in (built.root / "opt/pai-runtime/bundle/site").iterdir()}
-    assert {"pai_runtime", "pai_cmd", "pai_git", "pai_greet", "pai_ssh", "pai_storage", "pai_task"} <= names
+    assert {
+        "pai_document",
+        "pai_runtime",
+        "pai_cmd",
+        "pai_git",
+        "pai_greet",
+        "pai_ssh",
+        "pai_storage",
+    } <= names
     assert not [name for name in names if name.startswith("pai_tensorboard")]
 
 

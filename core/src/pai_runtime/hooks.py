@@ -53,7 +53,7 @@ def pai_definitions(
     those of the job, with their values. `refusal` returns why the policies in force refuse what is at a
     location (a URL, or the absolute path of a file or directory); None if they allow it.
 
-    Called in the process of the command. Raises `pai_document.problems.InvalidInput` for an invalid
+    Called in the process of the command. Raises `pai_runtime.plugin.job_format.InvalidInput` for an invalid
     configuration.
     """
 

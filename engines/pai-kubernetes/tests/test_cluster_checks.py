@@ -24,8 +24,6 @@ from tests.kubernetes.played_cluster import api_of
 from tests.kubernetes.rendering import RUN, planned, render_file
 from tests.support import ROOT, job, line_of, write_job
 
-pytestmark = pytest.mark.process
-
 PROFILE = KubernetesProfile(
     "lab",
     "registry.example.com/runtime:1",
@@ -71,6 +69,7 @@ def found(
     return {(each.code, each.field, each.position.line if each.position else 0) for each in problems}
 
 
+@pytest.mark.process
 def test_a_job_that_the_cluster_can_give_all_has_no_problems_and_nothing_is_created(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -84,6 +83,7 @@ def test_a_job_that_the_cluster_can_give_all_has_no_problems_and_nothing_is_crea
     assert server.list(paths.config_maps(server.namespace)) == []
 
 
+@pytest.mark.process
 def test_no_value_of_a_secret_is_sent_to_be_checked(server: ApiServer, tmp_path: Path) -> None:
     document = job(secrets={"key": "a-secret-value"}, worker={"commands": ["echo <% $secrets.key %>"]})
     assert problems_of(server, tmp_path, document) == ()
@@ -93,6 +93,7 @@ def test_no_value_of_a_secret_is_sent_to_be_checked(server: ApiServer, tmp_path:
     assert {value for each in secrets for value in each["data"].values()} == {"e30="}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("resources", "field", "best"),
     [
@@ -115,6 +116,7 @@ def test_more_than_any_node_has_is_refused_and_the_best_node_is_named(
     assert "large" in problem.message
 
 
+@pytest.mark.process
 def test_only_nodes_of_the_type_that_is_asked_for_count(server: ApiServer, tmp_path: Path) -> None:
     add_node(server, "other", {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"})
     sku = {"extras": {"hivedScheduler": {"taskRoles": {"worker": {"skuType": "A100", "skuNum": 1}}}}}
@@ -126,12 +128,14 @@ def test_only_nodes_of_the_type_that_is_asked_for_count(server: ApiServer, tmp_p
     assert told == {("no-node", field, line_of(tmp_path, "skuType"))}
 
 
+@pytest.mark.process
 def test_who_may_not_list_nodes_can_still_run_jobs(server: ApiServer, tmp_path: Path) -> None:
     server.forbidden.add(("list", "nodes"))
     [problem] = problems_of(server, tmp_path, job(worker=GPUS))
     assert (problem.code, problem.severity) == ("not-checked", "note")
 
 
+@pytest.mark.process
 def test_a_claim_that_is_not_there_is_told_where_the_job_asks_for_the_storage(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_a_claim_that_is_not_there_is_told_where_the_job_asks_for_the_storage(
     assert told == {("no-claim", "extras.storages[0].name", line_of(tmp_path, "- name: datasets"))}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("installed", [True, False], ids=["without the queue", "without Kueue"])
 def test_a_queue_that_is_not_there_is_told_at_the_virtual_cluster(
     server: ApiServer, tmp_path: Path, *, installed: bool
@@ -150,6 +155,7 @@ def test_a_queue_that_is_not_there_is_told_at_the_virtual_cluster(
     assert told == {("no-queue", "defaults.virtualCluster", line_of(tmp_path, "virtualCluster"))}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("causes", "field", "written"),
     [
@@ -179,6 +185,7 @@ def test_what_the_server_finds_wrong_is_told_where_the_job_has_it(
     assert len(told) == len(causes)
 
 
+@pytest.mark.process
 def test_a_field_in_the_words_of_a_webhook_is_followed_too(server: ApiServer, tmp_path: Path) -> None:
     said = f'admission webhook "vjobset.kb.io" denied the request: [{CONTAINER}.image: Invalid value: "x"]'
     server.arm(Fault(403, "Forbidden", said), "create", "jobsets.jobset.x-k8s.io")
@@ -187,6 +194,7 @@ def test_a_field_in_the_words_of_a_webhook_is_followed_too(server: ApiServer, tm
     assert "rbac.yaml" not in problem.message
 
 
+@pytest.mark.process
 def test_an_admission_policy_speaks_for_itself(server: ApiServer, tmp_path: Path) -> None:
     said = "ValidatingAdmissionPolicy 'pai-runtime' denied request: no such registry"
     causes = [{"message": "no such registry"}]
@@ -204,6 +212,7 @@ def invalid(field: str) -> Fault:
     return Fault(422, "Invalid", "the Pod is invalid", [{"field": field, "message": "not so"}])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("fault", "code", "field"),
     [
@@ -244,6 +253,7 @@ def test_what_only_its_pods_would_be_refused_for_is_told_where_the_job_has_it(
     assert "rbac.yaml" not in problem.message
 
 
+@pytest.mark.process
 def test_a_pod_is_tried_for_each_role_as_its_controllers_will_make_it(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -260,6 +270,7 @@ def test_a_pod_is_tried_for_each_role_as_its_controllers_will_make_it(
         assert each["metadata"]["labels"][JOBSET_NAME] == each["spec"]["subdomain"] == RUN
 
 
+@pytest.mark.process
 def test_pods_are_tried_of_a_jobset_that_is_refused_and_what_is_said_of_both_is_said_once(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -291,6 +302,7 @@ def policy_words(of: str) -> str:
     return f"ValidatingAdmissionPolicy 'pai-runtime' with binding 'pai-runtime' denied request: {said}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("hard", "more", "gang", "is_refused"),
     [
@@ -322,6 +334,7 @@ def test_tasks_that_can_never_fit_a_quota_at_once_are_refused_whatever_is_used_n
     assert all(each.field == "taskRoles" and "'team'" in each.message for each in told)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("has_right", [True, False])
 @pytest.mark.parametrize(
     ("of", "place", "field"),
@@ -356,6 +369,7 @@ def test_what_the_admission_policy_denies_is_told_where_it_is_written(
     assert len(told) == 1
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("allowed", "tried"), [(True, 16), (False, 1)])
 def test_pods_of_many_roles_are_not_all_tried_which_is_said_once(
     server: ApiServer, tmp_path: Path, *, allowed: bool, tried: int
@@ -371,6 +385,7 @@ def test_pods_of_many_roles_are_not_all_tried_which_is_said_once(
     assert server.counts["list", paths.nodes()] == 1
 
 
+@pytest.mark.process
 def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -385,6 +400,7 @@ def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
     assert len(long.message) < 1100
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_priority_class_that_is_not_there_is_told(
     server: ApiServer, tmp_path: Path, *, exists: bool
@@ -397,6 +413,7 @@ def test_a_priority_class_that_is_not_there_is_told(
     assert codes == ([] if exists else ["no-priority-class"])
 
 
+@pytest.mark.process
 def test_a_right_that_is_missing_is_told_once_for_each_kind(server: ApiServer, tmp_path: Path) -> None:
     server.forbidden |= {("create", "secrets"), ("create", "configmaps")}
     told = problems_of(server, tmp_path, job())
@@ -404,6 +421,7 @@ def test_a_right_that_is_missing_is_told_once_for_each_kind(server: ApiServer, t
     assert all("rbac.yaml" in each.message for each in told)
 
 
+@pytest.mark.process
 def test_where_jobset_is_not_installed_nothing_else_is_asked(server: ApiServer, tmp_path: Path) -> None:
     server.installed.remove("jobset.x-k8s.io/v1alpha2")
     [problem] = problems_of(server, tmp_path, job())
@@ -411,6 +429,7 @@ def test_where_jobset_is_not_installed_nothing_else_is_asked(server: ApiServer, 
     assert server.counts["list", paths.nodes()] == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("minor", "delivery", "severities"),
     [
@@ -429,6 +448,7 @@ def test_a_version_that_is_too_old_is_told(
     assert [each.severity for each in told] == severities
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("fault", [Fault(500), Fault(401), Fault(hang_up=True)])
 def test_a_server_that_cannot_be_asked_is_no_problem_of_the_job(
     server: ApiServer, tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ from tests.support import cli, job, write_job
 
 SECRET = "do-not-tell-anybody"
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("lab")]
+pytestmark = pytest.mark.usefixtures("lab")
 
 
 def printing(**fields: Any) -> dict[str, Any]:
@@ -61,6 +61,7 @@ def digests(image: str) -> dict[str, Any]:
     return status
 
 
+@pytest.mark.process
 def test_a_run_keeps_what_produced_it_without_secrets(server: ApiServer, tmp_path: Path) -> None:
     path = write_job(tmp_path, printing(secrets={"s": SECRET}))
     name = submitted(path, "--set", "lr=0.2", "--env", "LINK=https://me:word@host/x")
@@ -76,6 +77,7 @@ def test_a_run_keeps_what_produced_it_without_secrets(server: ApiServer, tmp_pat
     assert SECRET not in str(Reader(api_of(server), name, "lab").provenance())
 
 
+@pytest.mark.process
 def test_too_much_is_not_kept_and_that_is_said(server: ApiServer, tmp_path: Path) -> None:
     path = write_job(tmp_path, printing())
     ended = cli("run", path, "--on", "lab", "--detach", "--set", f"of={'x' * MOST_PROVENANCE}")
@@ -86,6 +88,7 @@ def test_too_much_is_not_kept_and_that_is_said(server: ApiServer, tmp_path: Path
     assert again(ended.stdout.strip())[0] == 2
 
 
+@pytest.mark.process
 def test_a_run_is_repeated_with_changes_even_if_its_job_has_changed(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -98,6 +101,7 @@ def test_a_run_is_repeated_with_changes_even_if_its_job_has_changed(
     assert job_text(server, second) == job_text(server, name)
 
 
+@pytest.mark.process
 def test_what_differed_between_two_runs_is_shown(
     server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +147,7 @@ def test_nothing_that_names_a_file_of_this_machine_is_taken_from_a_cluster(
         assert words_elsewhere(words, "lab", []) == [here, *taken, "--on=lab"]
 
 
+@pytest.mark.process
 def test_what_is_not_taken_from_a_cluster_can_be_given_again(server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     name = submitted(write_job(tmp_path, printing()), "--code", "code")
@@ -152,6 +157,7 @@ def test_what_is_not_taken_from_a_cluster_can_be_given_again(server: ApiServer, 
     assert server.get(paths.config_maps(NAMESPACE, f"{second}-code-0")) is not None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("field", [{"extras": {"code": ".."}}, {"secrets": {"s": SECRET}}])
 def test_a_job_that_others_may_have_changed_gets_neither_files_nor_secrets(
     server: ApiServer, tmp_path: Path, field: dict[str, Any]
@@ -167,6 +173,7 @@ def test_a_job_that_others_may_have_changed_gets_neither_files_nor_secrets(
     assert len(server.list(paths.jobsets(NAMESPACE))) == 1
 
 
+@pytest.mark.process
 def test_secrets_are_given_to_ones_own_file_if_it_is_the_job_that_was_run(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -187,6 +194,7 @@ def test_what_is_not_as_expected_counts_as_missing(server: ApiServer, text: str)
     assert settings(reader.provenance(whole=False)) == {}
 
 
+@pytest.mark.process
 def test_a_terminal_gets_no_control_characters_of_it(server: ApiServer) -> None:
     evil = json.dumps({"set": {"a\x1b[2J": "\x1b]0;x\x07"}, "arguments": ["\x1b[2J", "--\x1b[2J"]})
     PlayedCluster(server, annotations={PROVENANCE: evil})

@@ -23,8 +23,6 @@ from tests.openpai.log_manager import rotate
 from tests.openpai.rest_server import Fault, OpenpaiServer
 from tests.support import job, until
 
-pytestmark = pytest.mark.process
-
 HELD = ["exec tail -f /dev/null"]
 
 
@@ -36,6 +34,7 @@ def everything(reader: OpenpaiRunReader, attempt: int | None = None) -> bytes:
     return data
 
 
+@pytest.mark.process
 def test_a_waiting_task_tells_why_by_its_last_warning(openpai: Lab) -> None:
     openpai.server.cluster.begin.clear()
     reader = openpai.submit(job(taskRoles={"ps_server": job()["taskRoles"]["worker"]}))
@@ -47,6 +46,7 @@ def test_a_waiting_task_tells_why_by_its_last_warning(openpai: Lab) -> None:
     assert run.tasks[0].note.startswith("FailedScheduling: no GPU")
 
 
+@pytest.mark.process
 def test_runs_are_listed_by_their_job_with_their_outcome(openpai: Lab) -> None:
     reader = openpai.submit(job(name="a_job", worker={"instances": 2, "commands": ["exit 3"]}))
     openpai.ended(reader)
@@ -68,6 +68,7 @@ def test_there_is_no_run_of_another_name(openpai: Lab, name: str) -> None:
     assert run.is_missing
 
 
+@pytest.mark.process
 def test_output_is_read_over_a_rotation_and_after_its_links_have_expired(openpai: Lab) -> None:
     wait = "until [ -e go ]; do sleep 0.01; done; rm go"
     reader = openpai.submit(job(worker={"commands": ["echo one", wait, "echo two", wait, "echo three"]}))
@@ -94,6 +95,7 @@ def test_output_is_read_over_a_rotation_and_after_its_links_have_expired(openpai
     assert everything(openpai.opened().open_run(reader.named)).startswith(b"one\ntwo\n")
 
 
+@pytest.mark.process
 def test_no_token_of_a_node_is_shown_and_that_of_the_user_goes_to_no_node(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": ["echo x"]}))
     openpai.ended(reader)
@@ -107,6 +109,7 @@ def test_no_token_of_a_node_is_shown_and_that_of_the_user_goes_to_no_node(openpa
     }
 
 
+@pytest.mark.process
 def test_an_earlier_attempt_has_its_own_output(openpai: Lab) -> None:
     command = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID; exit 1"
     reader = openpai.submit(job(jobRetryCount=1, worker={"commands": [command]}))
@@ -116,6 +119,7 @@ def test_an_earlier_attempt_has_its_own_output(openpai: Lab) -> None:
     assert everything(reader) == b"attempt 1\n"
 
 
+@pytest.mark.process
 def test_a_log_that_is_gone_is_said_to_be(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": ["echo x"]}))
     openpai.ended(reader)
@@ -180,6 +184,7 @@ def test_an_exit_record_is_read_in_whatever_style_the_server_writes_it(message: 
     assert exit_record_in(found) == {"exitCode": 1, "reason": reason}
 
 
+@pytest.mark.process
 def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": ["exit 240"]}))
     openpai.ended(reader)
@@ -197,6 +202,7 @@ def test_the_record_of_a_task_is_read_from_its_logs_if_the_cluster_has_none(open
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFzZGZhc2RmYXNkZmFzZGZhc2RmYXNkZmFzZGZhc2Rm ada"
 
 
+@pytest.mark.process
 def test_a_container_is_entered_by_ssh_if_the_job_has_it(openpai: Lab) -> None:
     without = openpai.submit(job(worker={"commands": HELD}))
     once(without, "running")
@@ -216,6 +222,7 @@ def test_a_container_is_entered_by_ssh_if_the_job_has_it(openpai: Lab) -> None:
         reader.remove()
 
 
+@pytest.mark.process
 def test_a_server_that_is_away_for_a_while_is_asked_again(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": HELD}))
     once(reader, "running")
@@ -244,6 +251,7 @@ def test_a_server_may_be_away_for_days(quick_openpai: None) -> None:
     until(lambda: away.document() == {} and away.failures > 5000)
 
 
+@pytest.mark.process
 def test_a_job_that_did_not_change_is_not_sent_again(openpai: Lab) -> None:
     reader = openpai.submit(job(worker={"commands": HELD}))
     once(reader, "running")
@@ -265,6 +273,7 @@ def big(openpai: Lab, reader: OpenpaiRunReader, tasks: int) -> Job:
     return found
 
 
+@pytest.mark.process
 def test_two_thousand_tasks_are_followed_with_sixty_requests_a_minute(
     openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +304,7 @@ def test_two_thousand_tasks_are_followed_with_sixty_requests_a_minute(
     assert time.process_time() - spent < 30
 
 
+@pytest.mark.process
 def test_when_the_requests_of_a_minute_are_used_up_nothing_is_asked(
     openpai: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +319,7 @@ def test_when_the_requests_of_a_minute_are_used_up_nothing_is_asked(
     assert not [each for each in openpai.server.requests[asked:] if each.path.endswith("/logs")]
 
 
+@pytest.mark.process
 def test_a_log_on_another_server_is_read_without_the_token(openpai: Lab, tmp_path: Path) -> None:
     reader = openpai.submit(job(worker={"commands": ["echo x"]}))
     openpai.ended(reader)
@@ -321,6 +332,7 @@ def test_a_log_on_another_server_is_read_without_the_token(openpai: Lab, tmp_pat
         assert {each.authorization for each in other.requests} == {""}
 
 
+@pytest.mark.process
 def test_a_waiting_task_is_not_asked_for_output(openpai: Lab) -> None:
     openpai.server.cluster.begin.clear()
     reader = openpai.submit(job())
@@ -330,6 +342,7 @@ def test_a_waiting_task_is_not_asked_for_output(openpai: Lab) -> None:
     assert not openpai.asked("GET", "/logs")
 
 
+@pytest.mark.process
 def test_a_waiting_task_has_no_runtime_log_yet(openpai: Lab) -> None:
     openpai.server.cluster.begin.clear()
     reader = openpai.submit(job())

@@ -163,7 +163,7 @@ def test_the_package_of_each_of_our_distributions_is_there(bundle: Path) -> None
     """Also of those that are installed as a checkout, and of libraries, which no entry point names."""
     distributions = json.loads((bundle / "bundle.json").read_text())["distributions"]
     own = {name.replace("-", "_") for name in distributions if name.startswith("pai-")}
-    assert {"pai_network", "pai_task"} <= own
+    assert {"pai_document", "pai_network", "pai_task"} <= own
     assert own <= {path.name for path in (bundle / "site").iterdir()}
 
 

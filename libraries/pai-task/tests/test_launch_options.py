@@ -14,8 +14,6 @@ from pai_task.launch import DEFAULT, LaunchOptions, Rotation
 from pai_task.plan import Step
 from tests.task_harness import plan, run_task, shell
 
-pytestmark = pytest.mark.process
-
 _ALL = LaunchOptions(
     timeout=1.5,
     timeout_of="the allocation",
@@ -71,6 +69,7 @@ def test_what_is_no_option_is_refused(document: Any) -> None:
         LaunchOptions.from_argument(json.dumps(document))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("args", [[], ["/", "{", "more"], ["/", "{"], ["/", '{"grase": 1}']])
 def test_a_command_line_that_is_wrong_is_a_usage_error(args: list[str]) -> None:
     argv = python_argv("pai_task.supervisor.__main__", *args)
@@ -79,6 +78,7 @@ def test_a_command_line_that_is_wrong_is_a_usage_error(args: list[str]) -> None:
     assert b"Traceback" not in ended.stderr
 
 
+@pytest.mark.process
 def test_it_runs_as_a_module_without_any_option(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "plan.json").write_text(json.dumps(plan(tmp_path, "echo done").to_json()))
@@ -86,12 +86,14 @@ def test_it_runs_as_a_module_without_any_option(tmp_path: Path) -> None:
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b"done\n"
 
 
+@pytest.mark.process
 def test_variables_of_this_attempt_take_precedence_over_those_of_the_plan(tmp_path: Path) -> None:
     given = plan(tmp_path, 'echo "$A $B"', environment={"A": "plan", "B": "plan"})
     run = run_task(given, LaunchOptions(variables={"A": "attempt"}))
     assert run.stdout == b"attempt plan\n"
 
 
+@pytest.mark.process
 def test_a_file_that_we_are_started_with_does_not_reach_the_task(tmp_path: Path) -> None:
     run = run_task(
         plan(tmp_path, "ls /proc/self/fd", [shell("taskStarts", 0, "ls /proc/$$/fd")]),
@@ -101,11 +103,13 @@ def test_a_file_that_we_are_started_with_does_not_reach_the_task(tmp_path: Path)
     assert "7" not in run.runtime_log
 
 
+@pytest.mark.process
 def test_standard_streams_that_are_closed_harm_nothing(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, "echo done"), wrap=["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"])
     assert (run.process.returncode, run.stdout_log) == (0, b"done\n")
 
 
+@pytest.mark.process
 def test_a_hook_that_nobody_can_call_is_a_step_that_cannot_be_started(tmp_path: Path) -> None:
     hook = Step("taskStarts", 0, "fail", hook="pai_task_starts")
     (tmp_path / "work").mkdir()
@@ -115,6 +119,7 @@ def test_a_hook_that_nobody_can_call_is_a_step_that_cannot_be_started(tmp_path: 
     assert "hookArgv" in (tmp_path / "logs/runtime.log").read_text()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -140,6 +145,7 @@ def test_hooks_have_certificates_unless_the_environment_names_others(
     assert stdout == f"user: {environment.get('SSL_CERT_FILE', '')}\n"
 
 
+@pytest.mark.process
 def test_logs_go_where_the_platform_wants_them_with_a_copy_of_the_record(tmp_path: Path) -> None:
     (tmp_path / "platform").mkdir()
     folder, logs = tmp_path / "task", tmp_path / "platform" / "uid"
@@ -156,6 +162,7 @@ def test_logs_go_where_the_platform_wants_them_with_a_copy_of_the_record(tmp_pat
     assert not (folder / "logs").exists()
 
 
+@pytest.mark.process
 def test_the_command_begins_in_the_working_directory_that_is_given(tmp_path: Path) -> None:
     (tmp_path / "image").mkdir()
     run = run_task(
@@ -166,6 +173,7 @@ def test_the_command_begins_in_the_working_directory_that_is_given(tmp_path: Pat
     assert str(tmp_path / "image") in run.runtime_log
 
 
+@pytest.mark.process
 def test_a_place_that_takes_no_record_is_said_and_fails_nothing(tmp_path: Path) -> None:
     options = LaunchOptions(logs=str(tmp_path / "logs"), termination_log=str(tmp_path / "missing" / "log"))
     run = run_task(plan(tmp_path, "rm -r ../logs; ln -s /nowhere ../logs"), options)
@@ -175,6 +183,7 @@ def test_a_place_that_takes_no_record_is_said_and_fails_nothing(tmp_path: Path) 
     )
 
 
+@pytest.mark.process
 def test_a_termination_log_that_cannot_be_written_is_said_in_the_log_of_the_runtime(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path), LaunchOptions(termination_log=str(tmp_path / "missing" / "log")))
     assert run.process.returncode == 0

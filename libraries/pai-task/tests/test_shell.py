@@ -18,8 +18,6 @@ from pai_task.supervisor.exec_form import words
 from pai_task.supervisor.shell import exported
 from tests.task_harness import TaskRun, plan, run_task, shell
 
-pytestmark = pytest.mark.process
-
 Run = Callable[..., TaskRun]
 
 _SHELLS = [
@@ -50,6 +48,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.process
 def test_exports_reach_later_steps_the_command_and_the_exit_callbacks(run: Run) -> None:
     task = run(
         'echo "$A$B"',
@@ -62,6 +61,7 @@ def test_exports_reach_later_steps_the_command_and_the_exit_callbacks(run: Run) 
     assert "ended ok" in task.runtime_log
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "ending",
     [
@@ -79,21 +79,25 @@ def test_the_environment_flows_on_however_a_step_ends(run: Run, ending: str) -> 
     assert run('echo "$A"', f"export A=here\n{ending}").stdout_log == b"here\n"
 
 
+@pytest.mark.process
 def test_what_a_failing_step_exported_reaches_the_exit_callbacks(run: Run) -> None:
     task = run("true", "export A=here\nfalse\nexport A=never", exits='echo "A is $A"')
     assert "A is here" in task.runtime_log
 
 
+@pytest.mark.process
 def test_the_working_directory_and_functions_stay_in_their_step(run: Run, tmp_path: Path) -> None:
     task = run("pwd; greet", 'greet() { echo hello; }\n[ -z "$BASH_VERSION" ] || export -f greet\ncd /')
     assert task.stdout_log.decode() == f"{tmp_path / 'task' / 'work'}\n"
     assert task.process.returncode == 127
 
 
+@pytest.mark.process
 def test_a_variable_that_is_unset_stays_unset(run: Run) -> None:
     assert run('echo "${GONE-unset}"', "unset GONE", env={"GONE": "here"}).stdout_log == b"unset\n"
 
 
+@pytest.mark.process
 def test_values_carry_byte_for_byte(run: Run) -> None:
     value = "two\nlines, 'quotes\" $dollars \\ and = \t\u00e9"
     task = run(
@@ -102,6 +106,7 @@ def test_values_carry_byte_for_byte(run: Run) -> None:
     assert task.stdout_log.endswith(f"[{value}]".encode())
 
 
+@pytest.mark.process
 def test_one_script_may_hold_an_if_over_several_commands_and_stops_at_the_first_error(run: Run) -> None:
     script = "if true; then\necho yes\nelse\necho no\nfi\nfalse\necho never\n"
     task = run("true", script)
@@ -110,6 +115,7 @@ def test_one_script_may_hold_an_if_over_several_commands_and_stops_at_the_first_
     assert task.record["outcome"] == "setup-failed"
 
 
+@pytest.mark.process
 def test_an_ignored_step_goes_on_after_an_error(tmp_path: Path) -> None:
     step = shell("taskStarts", 0, "echo one\nfalse\necho two\nexit 4\n", "ignore")
     task = run_task(plan(tmp_path, "echo ran", [step]))
@@ -117,6 +123,7 @@ def test_an_ignored_step_goes_on_after_an_error(tmp_path: Path) -> None:
     assert task.stdout_log == b"ran\n"
 
 
+@pytest.mark.process
 def test_messages_of_the_shell_count_the_lines_of_the_script(tmp_path: Path) -> None:
     task = run_task(
         plan(tmp_path, "echo 1\nnosuchprogram", [shell("taskStarts", 0, "echo\nnosuch || true\n")])
@@ -125,6 +132,7 @@ def test_messages_of_the_shell_count_the_lines_of_the_script(tmp_path: Path) -> 
     assert b"command: line 2: nosuchprogram: command not found" in task.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -147,6 +155,7 @@ def test_the_users_exit_code_is_the_tasks(run: Run, command: str, code: int) -> 
     assert task.record["signal"] == (code - 128 if code in (137, 139) else None)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "command", "outcome", "printed"),
     [
@@ -163,10 +172,12 @@ def test_an_unset_variable_ends_the_command_if_the_plan_says_so(
     assert (task.record["outcome"], task.stdout_log) == (outcome, printed)
 
 
+@pytest.mark.process
 def test_a_script_of_a_megabyte_runs(run: Run) -> None:
     assert run("# " + "x" * 1_000_000 + "\necho ran").stdout_log == b"ran\n"
 
 
+@pytest.mark.process
 def test_a_script_that_allows_itself_few_open_files_ends_as_it_says(run: Run) -> None:
     task = run("ulimit -n 3; echo here; exit 7")
     assert (task.process.returncode, task.stdout_log, task.stderr) == (7, b"here\n", b"")
@@ -182,6 +193,7 @@ _SHELLS_OWN = {
 }
 
 
+@pytest.mark.process
 def test_what_a_shell_sets_for_itself_is_the_same_after_a_step_as_before(tmp_path: Path) -> None:
     """Seen by a program that no shell has started."""
     hook = Step("taskExits", 1, "fail", hook="NOTHING")
@@ -191,11 +203,13 @@ def test_what_a_shell_sets_for_itself_is_the_same_after_a_step_as_before(tmp_pat
     assert {name: found.get(name) for name in _SHELLS_OWN} == _SHELLS_OWN
 
 
+@pytest.mark.process
 def test_the_command_has_no_standard_input_and_no_open_files_of_ours(tmp_path: Path) -> None:
     task = run_task(plan(tmp_path, "cat; ls /proc/self/fd"))
     assert task.stdout_log.split() == [b"0", b"1", b"2", b"3"]  # 3 is the folder that ls reads
 
 
+@pytest.mark.process
 def test_an_image_without_any_shell_is_said_so_before_anything_runs(tmp_path: Path) -> None:
     task = run_task(plan(tmp_path / "task"), env={"PATH": str(tmp_path)})
     assert task.process.returncode == 241
@@ -222,6 +236,7 @@ def tools(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_in_an_image_without_any_shell_that_of_the_runtime_is_used(
     tmp_path: Path, image: Path, tools: Path
 ) -> None:
@@ -231,6 +246,7 @@ def test_in_an_image_without_any_shell_that_of_the_runtime_is_used(
     assert f"[INFO] this image has no shell: commands run in {tools}/bash" in task.runtime_log
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("own", ["bash", "sh"])
 def test_in_an_image_with_a_shell_it_is_used_and_nothing_else_of_the_runtimes_is_seen(
     tmp_path: Path, image: Path, tools: Path, own: str
@@ -284,11 +300,13 @@ def test_words_in_quotes_may_hold_anything(argv: list[str]) -> None:
     assert words(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv)) == argv
 
 
+@pytest.mark.process
 def test_where_there_is_no_shell_at_all_a_command_in_exec_form_runs(tmp_path: Path, image: Path) -> None:
     task = run_task(plan(tmp_path / "task", "show 'one  word'"), env={"PATH": str(image)})
     assert (task.process.returncode, task.stdout_log) == (0, b"one  word\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "start"), [("show one; show two", None), ("exit 3", None), ("show", "true")]
 )
@@ -301,6 +319,7 @@ def test_where_there_is_no_shell_at_all_whatever_needs_one_is_not_begun(
     assert "neither bash nor sh" in task.record["message"]
 
 
+@pytest.mark.process
 def test_a_step_that_takes_the_path_away_does_not_take_the_command_away(run: Run) -> None:
     task = run("echo here; exit 3", "export PATH=/nowhere")
     assert (task.process.returncode, task.stdout_log) == (3, b"here\n")
@@ -326,6 +345,7 @@ def _image_with(folder: Path, cat: str | None) -> Path:
     return image
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cat", _CATS.values(), ids=_CATS)
 @pytest.mark.parametrize("phase", ["command", "taskStarts"])
 def test_a_script_that_is_not_read_to_its_end_is_not_run(tmp_path: Path, cat: str | None, phase: str) -> None:
@@ -340,6 +360,7 @@ def test_a_script_that_is_not_read_to_its_end_is_not_run(tmp_path: Path, cat: st
     assert (b"one" in task.stdout, "one" in task.runtime_log) == (False, False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cat", _CATS.values(), ids=_CATS)
 def test_in_a_pod_scripts_are_read_by_the_bundles_own_program(
     tmp_path: Path, tools: Path, cat: str | None
@@ -352,6 +373,7 @@ def test_in_a_pod_scripts_are_read_by_the_bundles_own_program(
     assert "over 1" in task.runtime_log
 
 
+@pytest.mark.process
 def test_a_command_that_takes_the_bundle_away_does_not_take_its_callbacks_away(
     tmp_path: Path, tools: Path
 ) -> None:
@@ -362,6 +384,7 @@ def test_a_command_that_takes_the_bundle_away_does_not_take_its_callbacks_away(
     assert "over" in task.runtime_log
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", ["", "\n", "\\", " # comment", "\ncat <<E\nhere\nE"])
 def test_how_a_script_ends_means_what_it_means_alone(run: Run, end: str) -> None:
     alone = subprocess.run(["bash", "-c", f"echo a{end}"], capture_output=True, check=False)

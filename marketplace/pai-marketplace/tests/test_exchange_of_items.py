@@ -22,8 +22,6 @@ from pai_marketplace.sync import sync
 from pai_marketplace.viewer import ANYBODY, OPERATOR
 from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
-pytestmark = pytest.mark.process
-
 SETTINGS = Settings("")
 _ACCOUNT = """
 INSERT INTO accounts (name, is_group, is_admin, is_reviewer, is_disabled, created_at)
@@ -85,6 +83,7 @@ def test_jobs_are_synced_and_exported_too(database: Database, tmp_path: Path) ->
     assert sync(database, SETTINGS, str(tmp_path / "again")).same == 6  # one file has two definitions
 
 
+@pytest.mark.process
 def test_sync_from_a_git_repository(database: Database, tmp_path: Path) -> None:
     add_people(database)
     folder = _folder(tmp_path / "definitions")

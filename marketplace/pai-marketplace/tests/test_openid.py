@@ -257,7 +257,6 @@ def test_a_provider_that_does_not_answer_is_said(tmp_path: Path) -> None:
         assert market.visitor().get("/sign-in/openid").status == 404
 
 
-@pytest.mark.process
 def test_nobody_gets_the_account_of_another_by_its_name(database: Database) -> None:
     add_people(database)
     with database.writing() as session:
@@ -272,7 +271,6 @@ def test_nobody_gets_the_account_of_another_by_its_name(database: Database) -> N
             people.change_user(session, "bob", {"subject": "https://id.example.org 8"})
 
 
-@pytest.mark.process
 def test_groups_and_admins_are_those_of_the_last_sign_in(database: Database) -> None:
     add_people(database)
 

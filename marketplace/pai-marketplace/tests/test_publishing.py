@@ -13,8 +13,6 @@ from pai_marketplace.settings import Settings
 from pai_marketplace.viewer import ANYBODY, Viewer
 from tests.running_marketplace import WHOLE_JOB, add_people, definition
 
-pytestmark = pytest.mark.process
-
 ALICE = Viewer("alice", frozenset({"team"}), can_write=True)
 BOB = Viewer("bob", can_write=True)
 CAROL = Viewer("carol", is_reviewer=True, can_write=True)

@@ -43,10 +43,8 @@ from tests.git_server import (
 from tests.job_harness import parameter_problems
 from tests.support import PROGRAM, cli, content, job, write_job
 
-pytestmark = pytest.mark.process
-
 ID = "com.microsoft.pai.runtimeplugin.git"
-test_it_keeps_the_rules_for_plugins = conformance(ID)
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance(ID))
 TOKEN = "a-token-nobody-knows"
 
 
@@ -221,6 +219,7 @@ def test_options_may_be_written_as_on_a_command_line(options: list[str], words: 
 # --- what is cloned
 
 
+@pytest.mark.process
 def test_a_clone_is_complete(server: GitServer, task: Task) -> None:
     pai_init(use(f"{server.url}/code"), task)
     code = task.folder / "code"
@@ -233,6 +232,7 @@ def test_a_clone_is_complete(server: GitServer, task: Task) -> None:
     assert git(code, "config", "remote.origin.url") == f"{server.url}/code"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("parameters", "version", "branch", "commits"),
     [
@@ -265,6 +265,7 @@ def test_what_is_checked_out_is_what_was_asked_for(
     assert git(code, "rev-list", "--count", "HEAD") == str(commits)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("parameters", [{}, {"depth": 1}, {"options": ["--recurse-submodules"]}])
 def test_submodules_come_along_if_asked_for(
     server: GitServer, repositories: Path, tmp_path: Path, parameters: dict[str, Any]
@@ -282,6 +283,7 @@ def test_submodules_come_along_if_asked_for(
     assert (code / "inner" / "version").read_text() == "3\n"
 
 
+@pytest.mark.process
 def test_a_repository_cannot_lead_to_programs_nor_to_files_of_the_machine(
     server: GitServer, repositories: Path, tmp_path: Path
 ) -> None:
@@ -295,10 +297,12 @@ def test_a_repository_cannot_lead_to_programs_nor_to_files_of_the_machine(
         cloned(tmp_path, f"{server.url}/{outer.name}", submodules=True)
 
 
+@pytest.mark.process
 def test_a_repository_may_be_a_folder(repositories: Path, tmp_path: Path) -> None:
     assert (cloned(tmp_path, str(repositories / "code")) / "version").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("part", [None, 30])
 def test_a_clone_of_nothing_is_not_taken_for_a_clone(
     server: GitServer, tmp_path: Path, part: int | None
@@ -314,6 +318,7 @@ def test_a_clone_of_nothing_is_not_taken_for_a_clone(
 # --- where it is
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("clone_dir", [None, "deep/er/code", "/"])
 def test_a_second_run_of_the_same_asks_nobody_and_changes_nothing(
     server: GitServer,
@@ -351,6 +356,7 @@ def make_working_directory(folder: Path) -> None:
     os.chdir(folder)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize(
     ("prepare", "words"),
@@ -388,6 +394,7 @@ def test_a_place_that_is_taken_is_an_error_and_stays_as_it_is(
     assert given or not server.requests
 
 
+@pytest.mark.process
 def test_a_clone_of_something_else_is_not_taken_for_the_same(server: GitServer, task: Task) -> None:
     pai_init(use(f"{server.url}/code"), task)
     pai_init(use(f"{server.url}/code", retry_minutes=1), task)
@@ -395,12 +402,14 @@ def test_a_clone_of_something_else_is_not_taken_for_the_same(server: GitServer, 
         pai_init(use(f"{server.url}/code", ref="dev"), task)
 
 
+@pytest.mark.process
 def test_an_empty_folder_is_replaced(server: GitServer, task: Task) -> None:
     (task.folder / "code").mkdir()
     pai_init(use(f"{server.url}/code"), task)
     assert (task.folder / "code" / "version").exists()
 
 
+@pytest.mark.process
 def test_a_clone_gets_to_another_file_system_whole(
     server: GitServer, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,6 +432,7 @@ def test_a_clone_gets_to_another_file_system_whole(
     assert names(task.folder) == set()
 
 
+@pytest.mark.process
 def test_of_many_tasks_with_one_place_one_sets_its_clone_there(server: GitServer, tmp_path: Path) -> None:
     code = cloned(tmp_path, f"{server.url}/code")
     copies = [tmp_path / f"copy{number}" for number in range(8)]
@@ -435,6 +445,7 @@ def test_of_many_tasks_with_one_place_one_sets_its_clone_there(server: GitServer
     assert not [copy for copy in copies if copy.exists()]
 
 
+@pytest.mark.process
 def test_what_a_killed_run_has_left_is_in_nobodys_way(server: GitServer, task: Task) -> None:
     server.faults = [Fault(404)]
     with pytest.raises(CloneFailed):
@@ -471,6 +482,7 @@ PASSING = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("when", ["first", "later"])
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
 def test_what_may_pass_is_tried_again(server: GitServer, tmp_path: Path, fault: Fault, when: str) -> None:
@@ -485,6 +497,7 @@ def test_what_may_pass_is_tried_again(server: GitServer, tmp_path: Path, fault: 
     assert len(clock.pauses) == (2 if when == "first" else 1)
 
 
+@pytest.mark.process
 def test_a_name_that_cannot_be_resolved_and_a_port_that_nobody_listens_at_are_tried_again(
     tmp_path: Path, repositories: Path
 ) -> None:
@@ -498,6 +511,7 @@ def test_a_name_that_cannot_be_resolved_and_a_port_that_nobody_listens_at_are_tr
         assert sum(clock.pauses) < 601
 
 
+@pytest.mark.process
 def test_a_server_that_stands_still_is_left_and_tried_again(
     server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -507,6 +521,7 @@ def test_a_server_that_stands_still_is_left_and_tried_again(
     assert "too slow" in capfd.readouterr().err
 
 
+@pytest.mark.process
 def test_git_itself_that_never_ends_is_ended_and_tried_again(
     server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -517,6 +532,7 @@ def test_git_itself_that_never_ends_is_ended_and_tried_again(
     assert "git timed out" in capfd.readouterr().err
 
 
+@pytest.mark.process
 def test_a_slow_server_is_waited_for(server: GitServer, tmp_path: Path) -> None:
     clock = Clock()
     server.faults = [Fault(slowly=True)] * 3
@@ -524,6 +540,7 @@ def test_a_slow_server_is_waited_for(server: GitServer, tmp_path: Path) -> None:
     assert not clock.pauses
 
 
+@pytest.mark.process
 def test_what_the_server_asks_to_wait_is_waited(server: GitServer, tmp_path: Path) -> None:
     clock = Clock()
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 400))
@@ -535,6 +552,7 @@ def test_what_the_server_asks_to_wait_is_waited(server: GitServer, tmp_path: Pat
     assert third <= 4
 
 
+@pytest.mark.process
 def test_a_server_that_asks_to_wait_for_longer_than_there_is_time_is_not_waited_for(
     server: GitServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -558,6 +576,7 @@ FAILS_AT_ONCE = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("parameters", "faults", "words"), FAILS_AT_ONCE.values(), ids=FAILS_AT_ONCE)
 def test_what_will_not_pass_fails_at_once_in_gits_own_words(
     server: GitServer, tmp_path: Path, parameters: dict[str, Any], faults: list[Fault], words: str
@@ -574,6 +593,7 @@ def test_what_will_not_pass_fails_at_once_in_gits_own_words(
     assert not clock.pauses
 
 
+@pytest.mark.process
 def test_what_may_be_secret_in_the_url_of_a_submodule_is_in_no_message(
     server: GitServer, repositories: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -594,12 +614,14 @@ def test_what_may_be_secret_in_the_url_of_a_submodule_is_in_no_message(
     assert "hunter2" not in said
 
 
+@pytest.mark.process
 def test_a_machine_without_git_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CloneFailed, match="git is not installed"):
         cloned(tmp_path, "https://git.example/code")
 
 
+@pytest.mark.process
 def test_without_a_budget_there_is_one_try(server: GitServer, task: Task) -> None:
     server.faults = [Fault(503)] * 2
     with pytest.raises(CloneFailed, match="503"):
@@ -607,6 +629,7 @@ def test_without_a_budget_there_is_one_try(server: GitServer, task: Task) -> Non
     assert len(server.requests) == 1
 
 
+@pytest.mark.process
 def test_many_real_clients_of_a_server_that_refuses_every_fourth_request_all_get_through(
     server: GitServer, tmp_path: Path
 ) -> None:
@@ -637,6 +660,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]
 needs_ssh = pytest.mark.needs("openssh-client", "openssh-server")
 
 
+@pytest.mark.process
 @needs_ssh
 def test_a_job_clones_by_ssh_with_the_keys_that_the_machines_variables_name(
     sshd: SshServer, repositories: Path, tmp_path: Path
@@ -661,6 +685,7 @@ SSH_FAILURES: dict[str, tuple[Callable[[SshServer], object], str, str]] = {
 }
 
 
+@pytest.mark.process
 @needs_ssh
 @pytest.mark.parametrize(("spoil", "path", "words"), SSH_FAILURES.values(), ids=SSH_FAILURES)
 def test_what_ssh_is_refused_fails_at_once_in_its_own_words(
@@ -679,6 +704,7 @@ def test_what_ssh_is_refused_fails_at_once_in_its_own_words(
     assert not clock.pauses
 
 
+@pytest.mark.process
 def test_gits_own_server_is_cloned_from(repositories: Path, tmp_path: Path) -> None:
     with git_daemon(repositories) as port:
         url = f"git://127.0.0.1:{port}"
@@ -689,6 +715,7 @@ def test_gits_own_server_is_cloned_from(repositories: Path, tmp_path: Path) -> N
         assert not clock.pauses
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("scheme", ["git", pytest.param("ssh", marks=needs_ssh)])
 def test_a_server_that_refuses_connections_is_not_tried_for_ever(tmp_path: Path, scheme: str) -> None:
     with socket.socket() as nobody:
@@ -703,6 +730,7 @@ def test_a_server_that_refuses_connections_is_not_tried_for_ever(tmp_path: Path,
 # --- secrets
 
 
+@pytest.mark.process
 def test_a_token_is_in_no_argument_variable_file_or_log(
     server: GitServer, task: Task, capfd: pytest.CaptureFixture[str], repositories: Path
 ) -> None:
@@ -739,12 +767,14 @@ def test_a_token_is_in_no_argument_variable_file_or_log(
     assert token not in "".join(capfd.readouterr())
 
 
+@pytest.mark.process
 def test_the_user_name_is_the_one_in_the_url(server: GitServer, tmp_path: Path) -> None:
     server.password = f"me@work:{TOKEN}"
     url = server.url.replace("http://", "http://me%40work@")
     assert (cloned(tmp_path, f"{url}/code", token=TOKEN) / "version").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["redirection", "submodule"])
 def test_no_other_server_gets_the_token(
     server: GitServer, repositories: Path, tmp_path: Path, way: str
@@ -789,6 +819,7 @@ def runtime_log(run: Path) -> str:
     return (run / "worker" / "0" / "logs" / "runtime.log").read_text()
 
 
+@pytest.mark.process
 def test_a_job_runs_in_what_was_cloned_with_a_token_from_its_secrets(
     server: GitServer, tmp_path: Path
 ) -> None:
@@ -809,6 +840,7 @@ def test_a_job_runs_in_what_was_cloned_with_a_token_from_its_secrets(
     assert (found.returncode, found.stdout) == (1, b"")
 
 
+@pytest.mark.process
 def test_the_parameters_of_the_first_runtime_still_work_in_extras(server: GitServer, tmp_path: Path) -> None:
     extra = {
         "plugin": "git",
@@ -838,6 +870,7 @@ FAILURES: dict[str, tuple[dict[str, Any], list[Fault], str, str]] = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("what", "policy"),
     [*((what, "fail") for what in FAILURES), ("no repository", "ignore"), ("taken", "ignore")],
@@ -867,6 +900,7 @@ def test_a_clone_that_fails_is_followed_by_what_the_failure_policy_says(
     assert not list((tmp_path / "run/worker/0").glob("code"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_a_request_that_cannot_be_followed_is_said_before_anything_starts(
     tmp_path: Path, policy: str
@@ -882,6 +916,7 @@ def test_a_request_that_cannot_be_followed_is_said_before_anything_starts(
         assert "the option '--upload-pack' is not allowed" in runtime_log(tmp_path / "run")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("fault", [Fault(hang=True), Fault(503, {"Retry-After": "500"})])
 def test_a_task_that_is_cancelled_while_it_clones_ends_and_leaves_nothing(
     server: GitServer, tmp_path: Path, fault: Fault

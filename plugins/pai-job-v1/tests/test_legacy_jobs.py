@@ -19,9 +19,7 @@ from tests.job_harness import load_file, planned, validated
 from tests.legacy_jobs import ABSENT, legacy_job, port, role, written
 from tests.support import JOBS, cli, cli_each, job, write_job
 
-pytestmark = pytest.mark.process
-
-test_it_keeps_the_rules_for_plugins = conformance("job_v1")
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(conformance("job_v1"))
 
 SAMPLES = sorted((JOBS / "legacy").glob("*.json"))
 
@@ -44,6 +42,7 @@ def commands(folder: Path, document: Mapping[str, Any]) -> list[str]:
     return loaded(folder, document).uses["worker"].command.script.splitlines()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_every_sample_is_valid_and_said_once_to_be_of_version_1(path: Path) -> None:
     problems = validated(path)
@@ -52,6 +51,7 @@ def test_every_sample_is_valid_and_said_once_to_be_of_version_1(path: Path) -> N
     assert note.severity == "note"
 
 
+@pytest.mark.process
 def test_validate_plan_and_run_take_one_and_say_so(tmp_path: Path) -> None:
     path = written(tmp_path, legacy_job())
     lines = [("validate", path), ("plan", path), ("run", path, "--out", tmp_path / "run")]
@@ -60,6 +60,7 @@ def test_validate_plan_and_run_take_one_and_say_so(tmp_path: Path) -> None:
         assert [line for line in done.stderr.splitlines() if ": note: " in line and "version 1" in line]
 
 
+@pytest.mark.process
 def test_what_was_decided_to_no_harm_does_not_fail_a_strict_check(tmp_path: Path) -> None:
     sample = JOBS / "legacy/helloworld.json"
     harmful = written(tmp_path, legacy_job(authFile="hdfs://host/auth"))
@@ -104,6 +105,7 @@ WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("document", "expected"), WRONG, ids=lambda each: str(each)[-60:])
 def test_what_is_wrong_is_said_of_the_field_of_version_1(
     document: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
@@ -111,6 +113,7 @@ def test_what_is_wrong_is_said_of_the_field_of_version_1(
     assert codes(problems_of(tmp_path, document)) == expected
 
 
+@pytest.mark.process
 def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text('{\n"jobName": "old",\n"retryCount": -3,\n"taskRoles": [{"name": "a"},\n7]}\n')
@@ -120,6 +123,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path: Path) -> None
     assert {each.code for each in found} == {"missing-field", "wrong-value", "wrong-type"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("without", ["image", "taskRoles", "jobName"])
 def test_a_broken_one_is_still_one_of_version_1(without: str, tmp_path: Path) -> None:
     problems = problems_of(tmp_path, legacy_job(**{without: ABSENT}))
@@ -134,6 +138,7 @@ def test_a_job_of_version_2_never_is_one(tmp_path: Path) -> None:
     assert codes(validated(write_job(tmp_path, document))) == [("missing-field", "")]
 
 
+@pytest.mark.process
 def test_unknown_fields_are_told_once_and_misspelt_ones_with_the_right_word(tmp_path: Path) -> None:
     document = legacy_job(role(killAll=1), retryCuont=1, tmp={}, more=2)
     warnings = [each for each in problems_of(tmp_path, document) if each.severity == "warning"]
@@ -142,6 +147,7 @@ def test_unknown_fields_are_told_once_and_misspelt_ones_with_the_right_word(tmp_
     assert all(name in others.message for name in ("killAll", "tmp", "more"))
 
 
+@pytest.mark.process
 def test_empty_texts_and_nulls_are_absent(tmp_path: Path) -> None:
     empty: dict[str, Any] = dict.fromkeys(("authFile", "dataDir", "codeDir", "virtualCluster", "gpuType"), "")
     found = loaded(tmp_path, legacy_job(**empty, outputDir=None, jobEnvs=None, extras=None, retryCount=None))
@@ -150,6 +156,7 @@ def test_empty_texts_and_nulls_are_absent(tmp_path: Path) -> None:
     assert codes(problems_of(tmp_path, legacy_job(**empty)), "warning") == []
 
 
+@pytest.mark.process
 def test_every_field_gets_its_meaning(tmp_path: Path) -> None:
     worker = role(
         taskNumber=3,
@@ -176,6 +183,7 @@ def test_every_field_gets_its_meaning(tmp_path: Path) -> None:
     assert extras["hivedScheduler"] == {"taskRoles": {"worker": {"skuType": "K80", "skuNum": 2}}}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -191,6 +199,7 @@ def test_null_and_absent_completion_counts_mean_what_version_1_says(
     assert (made.min_failed, made.min_succeeded) == expected
 
 
+@pytest.mark.process
 def test_numbers_have_the_defaults_of_the_platform(tmp_path: Path) -> None:
     fields = dict.fromkeys(("taskNumber", "cpuNumber", "memoryMB", "gpuNumber"), ABSENT)
     made = loaded(tmp_path, legacy_job(role(**fields, portList=[{"label": "web"}]))).roles["worker"]
@@ -198,6 +207,7 @@ def test_numbers_have_the_defaults_of_the_platform(tmp_path: Path) -> None:
     assert made.ports == {"web": 1}
 
 
+@pytest.mark.process
 def test_numbers_may_be_written_as_strings(tmp_path: Path) -> None:
     numbers = {"taskNumber": "3", "cpuNumber": "4", "memoryMB": "2048", "gpuNumber": "2", "shmMB": "128"}
     counts = {"minFailedTaskCount": "2", "minSucceededTaskCount": "1"}
@@ -210,6 +220,7 @@ def test_numbers_may_be_written_as_strings(tmp_path: Path) -> None:
     assert found.first_ports.data == {"worker": {"grpc": 8800}}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("count", [-1, -2, "-2"])
 def test_retries_without_limit_are_none_and_a_warning(tmp_path: Path, count: Any) -> None:
     document = legacy_job(retryCount=count)
@@ -229,6 +240,7 @@ COMMENTED = """\
 """
 
 
+@pytest.mark.process
 def test_comments_are_left_out_of_the_json_and_of_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(COMMENTED)
@@ -259,6 +271,7 @@ def test_what_is_no_json_without_comments_either_is_read_as_it_is(tmp_path: Path
 SECRET = {"DB_PASSWORD": 'it\'s $x `y` "z"\\', "API_TOKEN": "t0ken", "PIN_KEY": 1234}
 
 
+@pytest.mark.process
 def test_what_is_named_like_a_password_becomes_a_secret(tmp_path: Path) -> None:
     show = 'printf \'%s|\' "$DB_PASSWORD" "$API_TOKEN" "$PIN_KEY" "$USER_NAME" > $SHOWN'
     variables = {**SECRET, "USER_NAME": "me", "EMPTY_TOKEN": "", "SHOWN": "shown", "IS_KEY": True}
@@ -272,10 +285,12 @@ def test_what_is_named_like_a_password_becomes_a_secret(tmp_path: Path) -> None:
     assert shown == "".join(f"{value}|" for value in (*SECRET.values(), "me"))
 
 
+@pytest.mark.process
 def test_shared_memory_is_64_mb_by_default(tmp_path: Path) -> None:
     assert loaded(tmp_path, legacy_job()).roles["worker"].shm_mb == 64
 
 
+@pytest.mark.process
 def test_variables_are_exported_as_json_writes_them_whatever_is_in_them(tmp_path: Path) -> None:
     variables = {"TEXT": 'it\'s $HOME `x` \\ "y"\n2', "COUNT": 3, "RATE": 0.5, "ON": True, "OFF": False}
     show = "printf '%s|' \"$TEXT\" $COUNT $RATE $ON $OFF > $SHOWN"
@@ -285,6 +300,7 @@ def test_variables_are_exported_as_json_writes_them_whatever_is_in_them(tmp_path
     assert shown == f"{variables['TEXT']}|3|0.5|true|false|"
 
 
+@pytest.mark.process
 def test_a_job_for_debugging_is_held_when_it_fails(tmp_path: Path) -> None:
     document = legacy_job(jobEnvs={"isDebug": True})
     assert loaded(tmp_path, document).hold == 24 * 3600
@@ -292,6 +308,7 @@ def test_a_job_for_debugging_is_held_when_it_fails(tmp_path: Path) -> None:
     assert loaded(tmp_path, legacy_job(jobEnvs={"isDebug": False})).hold == 0
 
 
+@pytest.mark.process
 def test_folders_are_variables_and_prerequisites_and_nothing_is_fetched(tmp_path: Path) -> None:
     document = legacy_job(
         role(command="true"),
@@ -316,11 +333,13 @@ def test_folders_are_variables_and_prerequisites_and_nothing_is_fetched(tmp_path
     assert sorted(fields) == ["authFile", "codeDir", "dataDir", "outputDir"]
 
 
+@pytest.mark.process
 def test_the_output_has_a_place_by_default_named_after_the_job_as_it_was(tmp_path: Path) -> None:
     made = commands(tmp_path, legacy_job(jobName="a.b~c"))
     assert made[0] == 'export PAI_OUTPUT_DIR="$PAI_DEFAULT_FS_URI/Output/a.b~c"'
 
 
+@pytest.mark.process
 def test_code_beside_the_job_file_is_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code/train.sh").write_text("echo trained > result")
@@ -330,12 +349,14 @@ def test_code_beside_the_job_file_is_in_the_working_directory(tmp_path: Path) ->
     assert (tmp_path / "run/worker/0/work/result").read_text() == "trained\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", ["nowhere", "/", "x" * 5000])
 def test_code_that_is_no_directory_beside_the_job_file_is_told(code: str, tmp_path: Path) -> None:
     problems = problems_of(tmp_path, legacy_job(codeDir=code))
     assert codes(problems, "warning") == [("no-such-directory", "codeDir")]
 
 
+@pytest.mark.process
 def test_what_looks_like_a_reference_of_version_2_is_text(tmp_path: Path) -> None:
     text = "<% $secrets.x %> <<%$parameters.y%> <% this.z %> <%= erb %>"
     document = legacy_job(role(command=f"echo '{text}' # <% $parameters.z %>"), jobEnvs={"A": text})
@@ -343,6 +364,7 @@ def test_what_looks_like_a_reference_of_version_2_is_text(tmp_path: Path) -> Non
     assert made[-2:] == [f"export A='{text}'", f"echo '{text}' # <% $parameters.z %>"]
 
 
+@pytest.mark.process
 def test_what_extras_say_themselves_takes_precedence(tmp_path: Path) -> None:
     extras = {"holdOnFailure": "5m", "hivedScheduler": {}}
     document = legacy_job(role(gpuNumber=1), extras=extras, gpuType="K80", jobEnvs={"isDebug": True})
@@ -351,6 +373,7 @@ def test_what_extras_say_themselves_takes_precedence(tmp_path: Path) -> None:
     assert {"extras.holdOnFailure", "extras.hivedScheduler"} <= {each.field for each in problems}
 
 
+@pytest.mark.process
 def test_later_problems_point_into_the_json_file(tmp_path: Path) -> None:
     path = written(tmp_path, legacy_job(role(portList=[port("a", 8800, 2), port("b", 8801)])))
     (problem,) = errors(validated(path))
@@ -360,6 +383,7 @@ def test_later_problems_point_into_the_json_file(tmp_path: Path) -> None:
     assert line.strip() == '"beginAt": 8801,'
 
 
+@pytest.mark.process
 def test_variables_that_would_make_the_job_too_large_are_refused(tmp_path: Path) -> None:
     roles = [role(name=f"r{number}") for number in range(400)]
     variables = {f"V{number}": "" for number in range(MAX_NODES // 400 + 1)}
@@ -402,6 +426,7 @@ def test_names_of_any_number_and_length_are_replaced_in_no_time() -> None:
     assert len(next(iter(identifiers(["." * 255], framework_name, "role").values()))) <= 255
 
 
+@pytest.mark.process
 def test_a_new_name_is_told_with_the_variables_that_it_changes(tmp_path: Path) -> None:
     document = legacy_job(role(name="ps.1", portList=[port("a.b")]), jobName="x.y")
     found = loaded(tmp_path, document)
@@ -434,6 +459,7 @@ VARIABLES = {
 """All of the table of version 1, for the task main/0; None: any value but none."""
 
 
+@pytest.mark.process
 def test_every_variable_of_version_1_is_there_when_the_command_runs(tmp_path: Path) -> None:
     main = role(name="main", command="env -0 > seen", portList=[port("jupyter", number=2)])
     work = role(
@@ -455,6 +481,7 @@ def test_every_variable_of_version_1_is_there_when_the_command_runs(tmp_path: Pa
     assert len(environment["PAI_PORT_LIST_main_0_jupyter"].split(",")) == 2
 
 
+@pytest.mark.process
 def test_a_plan_of_one_is_made_for_every_task(tmp_path: Path) -> None:
     path = written(tmp_path, legacy_job(role(taskNumber=3)))
     assert list(planned(path)) == [("worker", 0), ("worker", 1), ("worker", 2)]
@@ -462,6 +489,7 @@ def test_a_plan_of_one_is_made_for_every_task(tmp_path: Path) -> None:
         planned(written(tmp_path, legacy_job(image="")))
 
 
+@pytest.mark.process
 def test_one_in_yaml_is_taken_as_well(tmp_path: Path) -> None:
     path = tmp_path / "old.yaml"
     path.write_text(json.dumps(legacy_job()).replace('{"jobName": "old", ', "{jobName: old, # mine\n "))

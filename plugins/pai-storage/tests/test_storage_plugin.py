@@ -26,10 +26,8 @@ from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
 
-pytestmark = pytest.mark.process
-
-test_it_keeps_the_rules_for_plugins = conformance(
-    "pvc_storage", "storage", "teamwise_storage", "com.microsoft.pai.rest.storage"
+test_it_keeps_the_rules_for_plugins = pytest.mark.process(
+    conformance("pvc_storage", "storage", "teamwise_storage", "com.microsoft.pai.rest.storage")
 )
 
 TASK = Task("test", "worker", 0, {"worker": 1}, {}, Path("/usr/local/pai"), user="alice", run="alice~test")
@@ -62,6 +60,7 @@ def mounts(plan: Plan) -> list[Mount]:
 # --- what is asked for
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
@@ -106,6 +105,7 @@ def test_however_a_storage_is_asked_for_it_is_one_mount(
     assert mounts(planned(tmp_path, document)) == [expected]
 
 
+@pytest.mark.process
 def test_storages_of_extras_come_first_and_those_that_a_prerequisite_requires_before_it(
     tmp_path: Path,
 ) -> None:
@@ -125,6 +125,7 @@ def test_storages_of_extras_come_first_and_those_that_a_prerequisite_requires_be
     assert uses == ["a", "b", "data", "cmd", "failure_analysis", "hang"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("storage", "path"),
     [
@@ -154,6 +155,7 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
     assert [mount.path for mount in mounts(planned(tmp_path, document))] == [path]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("document", "words"),
     [
@@ -229,6 +231,7 @@ FREE = (
 )
 
 
+@pytest.mark.process
 def test_what_can_be_mounted_nowhere_or_over_or_into_what_the_runtime_and_its_hooks_need_is_a_conflict(
     tmp_path: Path,
 ) -> None:
@@ -280,6 +283,7 @@ def test_whether_it_may_be_written_is_the_last_option_of_a_mount() -> None:
 SECRET = "<% $secrets.s %>"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("document", "name"),
     [
@@ -307,6 +311,7 @@ def test_a_secret_cannot_say_what_is_mounted_because_mounts_are_in_the_plan(
     assert "\0" not in problem.field
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("parameters", [None, {}, {"storageConfigNames": None}, {"storageConfigNames": []}])
 def test_the_users_default_storage_is_not_known_and_asking_for_it_is_a_warning(
     tmp_path: Path, parameters: dict[str, Any] | None
@@ -318,6 +323,7 @@ def test_the_users_default_storage_is_not_known_and_asking_for_it_is_a_warning(
     assert not plan.mounts
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
@@ -345,6 +351,7 @@ def test_a_conflict_of_two_storages_is_a_validation_error_that_names_both_positi
     assert f"{path}:{places[0]}:" in line
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "listed",
     [
@@ -360,6 +367,7 @@ def test_what_is_no_conflict_is_allowed_and_the_same_mount_is_there_once(
     assert len(found) == len({mount.path for mount in found})
 
 
+@pytest.mark.process
 def test_a_conflict_is_an_error_also_where_failures_are_ignored_and_in_every_role(tmp_path: Path) -> None:
     listed = [
         {
@@ -379,6 +387,7 @@ def test_a_conflict_is_an_error_also_where_failures_are_ignored_and_in_every_rol
     assert "use 'c': mounts c at /x, where 'b'" in ended.stderr
 
 
+@pytest.mark.process
 def test_storages_of_a_plugin_that_is_refused_are_told_with_their_place(tmp_path: Path) -> None:
     policy = write_policy(tmp_path)
     ended = cli("validate", write_job(tmp_path, storages({"name": "data"})), "--policy", policy)
@@ -395,6 +404,7 @@ def _run(folder: Path, document: dict[str, Any], *args: str | Path) -> subproces
     return cli("run", write_job(folder, document), "--out", folder / "run", *args)
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> None:
     for name in ("data", "models", "data/inner"):
@@ -426,6 +436,7 @@ def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> 
     assert [path.read_text() for path in (tmp_path / "models").glob("*/mine")] == ["weights\n"]
 
 
+@pytest.mark.process
 def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path: Path) -> None:
     ended = _run(tmp_path, storages({"name": "a"}, {"name": "b"}, {"name": "c"}), "--storage", "c=/nowhere")
     assert ended.returncode == 2
@@ -434,6 +445,7 @@ def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 @pytest.mark.parametrize(
     ("links", "paths"),
@@ -463,6 +475,7 @@ def test_what_is_in_conflict_by_the_links_of_this_machine_starts_nothing(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_path: Path) -> None:
     for name in ("outer", "inner", "place"):
@@ -483,6 +496,7 @@ def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_pat
     assert sorted(path.name for path in (tmp_path / "outer").iterdir()) == ["deep", "out"]
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: Path) -> None:
     document = storages(
@@ -494,6 +508,7 @@ def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: P
     assert f"create the directory {tmp_path / 'a/b'} for it" in ended.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -520,6 +535,7 @@ def test_the_name_of_a_user_leads_to_no_other_folder(user: str) -> None:
     assert not name.startswith(".")
 
 
+@pytest.mark.process
 @pytest.mark.needs("user namespaces")
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
@@ -538,6 +554,7 @@ MISSING = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
 @pytest.mark.parametrize(("plugin", "parameters", "words"), MISSING.values(), ids=MISSING)
 def test_what_is_missing_here_is_left_out_only_if_the_policy_says_so(
@@ -561,6 +578,7 @@ SHELLS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
 def test_where_tasks_are_not_isolated_a_storage_is_left_out_only_if_the_policy_says_so(
     tmp_path: Path, policy: str, code: int
@@ -598,6 +616,7 @@ def _checked(
 READ_ONLY = "mount -o remount,bind,ro {path}"
 
 
+@pytest.mark.process
 @pytest.mark.needs("mounts")
 @pytest.mark.parametrize("argv", SHELLS)
 @pytest.mark.parametrize(
@@ -640,6 +659,7 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
     assert words.replace("{path}", str(path)) in ended.stdout + ended.stderr
 
 
+@pytest.mark.process
 @pytest.mark.needs("mounts")
 def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
@@ -649,12 +669,14 @@ def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.process
 def test_nothing_of_the_check_reaches_what_comes_later(tmp_path: Path) -> None:
     script = "export path=mine source=mine\n" + _script(named_storage(TASK, "data", str(tmp_path)))
     run = run_task(plan(tmp_path / "task", "echo $path $source", [shell("taskStarts", 0, script, "ignore")]))
     assert run.stdout_log == b"mine mine\n"
 
 
+@pytest.mark.process
 @pytest.mark.needs("FUSE")
 @pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
 def test_a_storage_that_does_not_answer_does_not_hang_the_task(
@@ -671,6 +693,7 @@ def test_a_storage_that_does_not_answer_does_not_hang_the_task(
     assert run.stdout_log == (b"" if code else b"on it goes\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
 def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
     tmp_path: Path, policy: Any, code: int
@@ -681,6 +704,7 @@ def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
     assert f"data at {tmp_path}: nothing is mounted there" in run.runtime_log
 
 
+@pytest.mark.process
 def test_a_container_that_may_not_mount_says_so(tmp_path: Path) -> None:
     mount = nfs_export(TASK, "server", "/export", str(tmp_path), read_only=False)
     without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"] if is_met("root") else []
@@ -707,6 +731,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path
 KERNEL = f"a kernel that has {'' if 'nfs4' in Path('/proc/filesystems').read_text() else 'no '}NFS"
 
 
+@pytest.mark.process
 @pytest.mark.needs("root", "mounts", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs")
 @pytest.mark.parametrize("kernel", [KERNEL])
 def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
