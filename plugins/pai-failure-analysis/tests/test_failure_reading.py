@@ -510,6 +510,56 @@ def test_few_lines_of_docker_compose_are_read_without_the_name_of_their_service(
     assert _phrase(f"{log}web-1 exited with code 0\n") == "InterpreterMissing"
 
 
+def test_two_lines_of_docker_compose_are_read_without_the_name_of_their_service() -> None:
+    log = "init_1       | ValueError: Unable to set up: [Errno 13] Permission denied: '/var/log/x'\n"
+    assert _phrase(f"{log}init_1       | \n") == "PermissionDenied"
+    log = "trainer  | OSError: [Errno 28] No space left on device: '/x'\n"
+    assert _phrase(f"{log}shop_trainer exited with code 1\n") == "NoSpaceLeft"
+
+
+def test_a_traceback_that_a_launcher_relays_as_information_is_one() -> None:
+    lines = (*TRACEBACK.splitlines(), "AssertionError")
+    log = "".join(f"2026-03-01 10:00:00,123 - Launcher - INFO - [rank0]: {line}\n" for line in lines)
+    assert _phrase(log) == "PythonAssertion"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "2026-03-01 10:00:0{}.123 - Launcher - INFO - ",
+        "INFO:root:",
+        "[INFO 10:00:0{}] ",
+        "I0301 10:00:0{}.123 77 launch.py:7] ",
+    ],
+)
+def test_a_traceback_with_a_prefix_before_each_line_is_of_the_program_that_failed(prefix: str) -> None:
+    lines = (*TRACEBACK.splitlines(), "KeyError: 'lr'")
+    assert _phrase("".join(f"{prefix.format(n)}{line}\n" for n, line in enumerate(lines))) == "PythonKeyError"
+
+
+def test_a_traceback_with_a_prefix_before_its_first_line_only_is_a_mention() -> None:
+    log = f"INFO:root:{TRACEBACK}KeyError: 'lr'\n1 step\n".encode()
+    assert plain(log) == log
+
+
+def test_what_airflow_relays_of_spark_is_why_its_command_failed() -> None:
+    log = (
+        "{spark_submit.py:7} INFO - JAVA_HOME is not set\n{taskinstance.py:8} ERROR - Task failed\n"
+        f"{TRACEBACK}airflow.exceptions.AirflowException: Cannot execute: spark-submit. Error code is: 1.\n"
+    )
+    assert _phrase(log) == "JavaVersion"
+
+
+def test_a_warning_that_r_takes_as_an_error_is_one() -> None:
+    log = "Error: (converted from warning) dependency 'plotx' is not available\nExecution halted\n"
+    assert _phrase(log) == "PackageNotFound"
+
+
+def test_a_warning_of_skypilot_that_a_zone_has_no_room_is_none() -> None:
+    log = "W 02-09 00:22:30 backend.py:435] An error occurred (VcpuLimitExceeded) when calling the X\n"
+    assert _phrase(f"{log}I 02-09 00:22:31 backend.py:7] Trying us-east-2\n") is None
+
+
 def test_what_buildkit_repeats_of_a_step_that_failed_is_read_without_the_seconds() -> None:
     log = "------\n > [3/4] RUN mkdir /x:\n0.312 mkdir: cannot create directory '/x': Permission denied\n"
     assert _phrase(f"{log}------\nDockerfile:3\n") == "PermissionDenied"

@@ -30,7 +30,8 @@ _PASSED_ON = re.compile(
         | possibly,\ this\ master\ has\ restarted | failed\ to\ recv | stop_waiting | client\ socket
         | remote\ process | \bgcs\b | raylet
         | connection | broken\ pipe | eoferror | time[d ]?\ ?out | worker | subprocess | child
-        | exit(?:ed)?\ (?:code|status|with) | non-?zero | killed | signal | core\ dumped
+        | exit(?:ed)?\ (?:code|status|with) | error\ code\ is | returned\ a\ failure | non-?zero
+        | killed | signal | core\ dumped
         | initialization\ failed | root\ cause | see\ (?:above|stack|log) | via\ ssh
     )
     """,
@@ -125,6 +126,15 @@ def as_shells_say(log: bytes) -> bytes:
         return found[0] if has_directory else found[1] + found[2] + b": command not found"
 
     return _PROGRAM_MISSING.sub(said, log) if b"FileNotFoundError" in log else log
+
+
+_CONVERTED = re.compile(rb"(?<=[: \n])\(converted from warning\) ")
+"""What R puts before a warning that is to be an error."""
+
+
+def without_conversion(log: bytes) -> bytes:
+    """Return a plain log with the warnings that R was told to take as errors as errors of their own."""
+    return _CONVERTED.sub(b"", log) if b"(converted from warning) " in log else log
 
 
 _CANCELLED = b" CANCELLED AT "

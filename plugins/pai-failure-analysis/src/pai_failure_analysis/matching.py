@@ -13,6 +13,7 @@ from pai_failure_analysis.ending import (
     ends_by_own_exception,
     flush,
     without_cancelled,
+    without_conversion,
     without_hydra,
     without_ignored,
     without_outputs,
@@ -251,13 +252,23 @@ def _is_shipped(rule: Rule) -> bool:
     return rule.source == SHIPPED
 
 
+_READINGS = (
+    without_ignored,
+    without_wrappers,
+    without_hydra,
+    without_outputs,
+    without_cancelled,
+    without_conversion,
+)
+
+
 def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
     """Return the lines of a log, as its program wrote them, that may say why it ended; the log if all may.
 
     Also returns whether an exception of the program itself is among these lines.
     """
     lines = plain(log)
-    for read in (without_ignored, without_wrappers, without_hydra, without_outputs, without_cancelled):
+    for read in _READINGS:
         lines = read(lines)
     lines = flush(as_shells_say(lines))
     at = end_of_program(lines, exit_code)

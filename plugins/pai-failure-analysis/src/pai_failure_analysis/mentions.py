@@ -14,6 +14,7 @@ _MENTIONS = re.compile(
     [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE(?!:\ Failed\ to\ )
       |[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
     | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
+    | [IDW]\ \d\d-\d\d\ [\d:]{8}\ \S{1,80}:\d{1,6}\]  # SkyPilot
     | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b(?!\ up\ to\ 0\ )
       |\b(?:level|severity|levelname)["']?[ ]?[=:][ ]?["']?(?i:info|debug|trace|notice|warn(?:ing)?)\b
       |\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from pai_failure_analysis import regex
+from pai_failure_analysis.last_words import TRACEBACK, last_words
 
 _COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _REDRAWN = re.compile(rb"(?<![^\r\n])(?=[^\r\n]*\r(?!\n))[^\r\n]*?%\|[^\r\n]*\r")
@@ -57,6 +58,11 @@ _OF_LAUNCHER = re.compile(rb"(?:srun|slurmstepd|mpirun|prterun|flux-job|pdsh@[\w
 
 _TIME = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?Z| ?[+-]\d\d:?\d\d)?"
 _LEVEL = rb"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"
+_RELAYING = (
+    rb"(?:subprocess|bash|docker|pod_manager|process_utils|logging_mixin|spark_submit|ssh|beam"
+    rb"|kubernetes_pod)"
+)
+"""Modules of Airflow that log the lines of a program."""
 
 # All begin with the end of the line before: that is fast to search for.
 _OF_LAUNCHERS = {
@@ -78,7 +84,8 @@ _OF_LAUNCHERS = {
             r"\n(?:FAILED|ERROR) \S+\.py",
             rb"(?:FAILED|ERROR) \S{1,400}\.py\S{0,400}(?: [^\n]{0,80}\])? - (?=\S)",
         ),
-        (r"\nAttaching to ", rb"[\w.-]{1,80} {1,20}\| ?"),
+        (r"\n(?:Attaching to |[\w.-]+ exited with code \d)", rb"[\w.-]{1,80} {1,20}\| ?"),
+        (r"\n[\w.-]+[_-]\d+ +\|", rb"[\w.-]{1,80}[_-]\d{1,4} {1,20}\|(?: |(?=\n))"),
         (r"%\|", rb"[^\n|%]{0,80}\d%\|[^|\n]{0,200}\|[^\n\[]{0,40}\[[^\]\n]{0,80}\](?=[^\s,])"),
     )
 }
@@ -98,8 +105,10 @@ _OF_LOGGERS = tuple(
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] (?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
-        rb"|\{(?:subprocess|bash|docker|pod_manager|process_utils|logging_mixin)\.py:\d+\} INFO - "
-        rb"(?:\[base\] )?)",
+        rb"|\{" + _RELAYING + rb"\.py:\d+\} INFO - (?:\[base\] )?)",
+        rb"\{" + _RELAYING + rb"\.py:\d+\} INFO - (?:\[base\] )?",
+        rb"(?:" + _TIME + rb" ?[-|:]? ?)?(?:[\w.:/-]{1,80} ?[-|:] ?)?\[?INFO\]? ?[-|:]? ?"
+        rb"(?:[\w.]{1,80} ?[-:] ?)?(?=\[(?:rank|default)\d+\]: )",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
         _TIME + rb" \[\d{1,20}/[\w.-]{1,80}/\d{1,20}(?: \(pid \d{1,9}\))?\] ",
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
@@ -129,6 +138,13 @@ trackers count. The group is a name, if there is one.
 """
 
 
+_BELOW_ERROR = re.compile(
+    rb"[^\n]{0,120}\b(?:INFO|DEBUG|WARN(?:ING)?|info|debug|warning)\b[^\n]{0,80}|I\d{4} [^\n]{1,120}\] "
+)
+_LONGEST_PREFIX = 200
+"""A logger's prefix below error, and its maximum bytes."""
+
+
 def plain(log: bytes) -> bytes:
     """Return a log with the same number of lines, each as its program wrote it."""
     if any(_OF_DOCKER in sample for sample in _samples(b"\n" + log)):
@@ -144,6 +160,7 @@ def plain(log: bytes) -> bytes:
             break
         before = len(text)
         text = _without_prefix(text)
+    text = _without_relay(text)
     if b"\n > [" in text:
         text = _OF_BUILDKIT.sub(lambda block: _SECONDS.sub(b"\n", block[0]), text)
     if b"\nSender: LSF System " in text:
@@ -152,6 +169,23 @@ def plain(log: bytes) -> bytes:
         if shown in text:
             text = block.sub(partial(_dedented, spaces), text)
     return text[1:]
+
+
+def _without_relay(text: bytes) -> bytes:
+    """Return a text without a logger's prefix before each line of a traceback, if the program ended with it:
+    it is of another program, whose lines the logger relayed.
+    """
+    at = text.rfind(TRACEBACK)
+    begin = text.rfind(b"\n", 0, max(0, at)) + 1
+    if not 0 < at - begin <= _LONGEST_PREFIX or not _BELOW_ERROR.fullmatch(text, begin, at):
+        return text
+    prefix = re.sub(rb"\d+", rb"\\d+", re.escape(text[begin:at]))
+    lines = rb"%s%s[ ]*(?:\n%s[ \t][^\n]*){1,5000}\n%s\S[^\n]*"
+    found = re.compile(lines % (prefix, re.escape(TRACEBACK), prefix, prefix)).match(text, begin)
+    if not found:
+        return text
+    said = text[:begin] + re.sub(rb"(?m)^" + prefix, b"", found[0]) + text[found.end() :]
+    return said if last_words(said) <= begin else text
 
 
 def _dedented(spaces: bytes, block: re.Match[bytes]) -> bytes:
