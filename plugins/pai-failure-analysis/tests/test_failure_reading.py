@@ -191,6 +191,11 @@ def test_a_line_of_a_level_below_error_mentions_an_error() -> None:
         "wget: 429 Too Many Requests. Retrying.",
         "joblib.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode",
         "data.py: 404 Not Found, will retry",
+        "CUDA initialization error: no CUDA-capable device is detected, using the CPU",
+        "cudaMallocAsync: out of memory, falling back to cudaMalloc",
+        "cudaMalloc failed out of memory, trying a smaller batch",
+        "NOTE: Process `SORT (1)` terminated with an error exit status (1) -- Execution is retried (1)",
+        'HTTP Request: GET https://a.example/x "HTTP/1.1 403 Forbidden"',
     ],
 )
 def test_a_line_that_only_mentions_an_error_is_not_why_a_program_failed(line: str) -> None:

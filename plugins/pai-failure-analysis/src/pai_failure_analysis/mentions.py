@@ -14,8 +14,14 @@ _MENTIONS = re.compile(
     [\[(<]?(?:WARNING|WARN|INFO|DEBUG|TRACE|NOTICE(?!:\ Failed\ to\ )
       |[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
     | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
+    | HTTP\ Request:\ [A-Z]{3,7}\ http                      # httpx
     | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b(?!\ up\ to\ 0\ )
       |\b(?:level|severity|levelname)["']?[ ]?[=:][ ]?["']?(?i:info|debug|trace|notice|warn(?:ing)?)\b
+      |\b[Ff](?:alling|alls|ell)\ back\b|--\ (?:Execution\ is\ retried|Error\ is\ ignored)
+      |[,;:.(-]\ ?(?:(?:now\ )?(?:running|continuing|going)\ (?:on\ (?:the\ )?CPU|with(?:out)?)\b
+        |[Ss]witching\ to\b
+        |[Uu]sing\ (?:the\ |a\ )?(?:CPU|cached?|default|fallback|mirror|built-?in)s?\b
+        |[Tt]rying\ (?:an?\ |the\ )?(?:smaller|next|other|another|again|mirror)\b)
       |\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )
     """,
     re.VERBOSE,
