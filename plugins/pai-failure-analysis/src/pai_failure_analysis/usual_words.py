@@ -126,12 +126,13 @@ _OTHERS = (
 
 _LIVED_WITH = re.compile(
     rb"""
-    \s*(?:\#|//|(?:not\ )?ok\ \d)                         # a comment, a test
+    \s*(?:\#|//|--?[A-Za-z]|[Oo]ptions?:|(?:not\ )?ok\ \d)  # a comment, an option, a test
     | [^\n]*(?:
       (?i:
         \brecovered\b | \breconnected\b | \bsucceeded\b | \bnon-?fatal\b | \bswallowed\b
         | \boptional\b | \btelemetry\b | \bprobe\b | \bhealth[ -]?checks?\b
-        | \b(?:errors?|failures?|failed)\ by\b | \berror\ rate\b | \bexit\ codes\b
+        | \b(?:errors?|failures?|failed)\ by\b | \berror\ rate\b | \bretried\b
+        | \b\d{1,9}\ tests?\ failed\b | \bexit\ codes\b
         | \b(?:failed|failures?|errors?)(?:[:=]\ ?|\ )\d{1,9}(?:\ times|\ ?[,(]|\ -)
         | \b(?:failed|failures?|errors?)[:=]\ ?0\b | \b0\ (?:failed|failures|errors)\b
         | \b(?:remove|delete|unlink|unmount|umount|clean[ -]?up|affinity|niceness|pid\ file|thread\ name)\b
