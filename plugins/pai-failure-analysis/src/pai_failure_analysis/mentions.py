@@ -15,6 +15,7 @@ _MENTIONS = re.compile(
       |[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
     | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
     | HTTP\ Request:\ [A-Z]{3,7}\ http                      # httpx
+    | (?:PASSED|SKIPPED|XFAIL|ok(?:\ \d{1,6})?\ -)\         # tests
     | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b(?!\ up\ to\ 0\ )
       |\b(?:level|severity|levelname)["']?[ ]?[=:][ ]?["']?(?i:info|debug|trace|notice|warn(?:ing)?)\b
       |\b[Ff](?:alling|alls|ell)\ back\b|--\ (?:Execution\ is\ retried|Error\ is\ ignored)
