@@ -197,7 +197,6 @@ def test_a_line_of_a_level_below_error_mentions_an_error() -> None:
         "CUDA initialization error: no CUDA-capable device is detected, using the CPU",
         "cudaMallocAsync: out of memory, falling back to cudaMalloc",
         "cudaMalloc failed out of memory, trying a smaller batch",
-        "NOTE: Process `SORT (1)` terminated with an error exit status (1) -- Execution is retried (1)",
         'HTTP Request: GET https://a.example/x "HTTP/1.1 403 Forbidden"',
     ],
 )
