@@ -191,6 +191,13 @@ def test_a_line_of_a_level_below_error_mentions_an_error() -> None:
         "wget: 429 Too Many Requests. Retrying.",
         "joblib.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode",
         "data.py: 404 Not Found, will retry",
+        "PASSED tests/test_a.py::test_errors[RuntimeError: CUDA out of memory]",
+        "ok 3 - RuntimeError: CUDA out of memory",
+        "I0101 10:00:00.123456 12 process_rows.py:33] ValueError: a bad row, left out",
+        "CUDA initialization error: no CUDA-capable device is detected, using the CPU",
+        "cudaMallocAsync: out of memory, falling back to cudaMalloc",
+        "cudaMalloc failed out of memory, trying a smaller batch",
+        'HTTP Request: GET https://a.example/x "HTTP/1.1 403 Forbidden"',
     ],
 )
 def test_a_line_that_only_mentions_an_error_is_not_why_a_program_failed(line: str) -> None:

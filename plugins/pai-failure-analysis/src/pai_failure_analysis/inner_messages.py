@@ -25,7 +25,7 @@ _DEPTH = 4
 
 _GOES_ON = re.compile(
     rb"""
-    (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back))
+    (?i:.*\b(?:warn|skipp|ignor|retry|continu|fall(?:s|ing)?[ ]?back|reconnect|re-?queue|switching[ ]to))
     | .*\b(?:raise|except)\ .*  # source code
     | \[?(?:\d[\d:. -]{0,40}:\ )?W(?:\d{4}\ |\ \S{1,200}:\d{1,6}\])  # a warning of glog or TensorFlow
     """,
@@ -153,9 +153,12 @@ def _may_tell(line: bytes) -> bool:
 
 def _in_usual_words(line: bytes) -> bytes:
     """Return what a line says in the words that the rules know; empty if it says nothing of the kind."""
-    if is_of_tool(line, 0) or is_mention(line) or _GOES_ON.match(line) or _ABOUT.search(line):
+    if not line or is_of_tool(line, 0) or is_mention(line) or _GOES_ON.match(line) or _ABOUT.search(line):
         return b""
-    return usual_words(line[-_LONGEST:]) if _FAILURE.match(line) or _OF_PROGRAM.match(line) else b""
+    tells_failure = _FAILURE.match(line) is not None
+    if not tells_failure and not _OF_PROGRAM.match(line):
+        return b""
+    return usual_words(line[-_LONGEST:], tells_failure=tells_failure)
 
 
 def written_out(line: bytes) -> bytes:

@@ -15,9 +15,17 @@ _MENTIONS = re.compile(
       |[Ww]arning:|[Ii]nfo:|[Dd]ebug:|[Nn]otice:)(?:[\])> :|-]|$)
     | (?:\d[\d:. -]{0,40}:\ )?[ID](?:\d{4}\ \d\d:|\ \S{1,200}:\d{1,6}\])  # glog, TensorFlow and XLA
     | [IDW]\ \d\d-\d\d\ [\d:]{8}\ \S{1,80}:\d{1,6}\]  # SkyPilot
+    | HTTP\ Request:\ [A-Z]{3,7}\ http                      # httpx
+    | (?:PASSED|SKIPPED|XFAIL|ok(?:\ \d{1,6})?\ -)\         # tests
     | [^\n]{0,400}(?:(?<![Nn]ot\ )\b[Rr]etrying\b(?!\ up\ to\ 0\ )
       |\b(?:level|severity|levelname)["']?[ ]?[=:][ ]?["']?(?i:info|debug|trace|notice|warn(?:ing)?)\b
       |\b[Ww]ill\ retry\b|\b[Rr]etry\ in\b|\b[Tt]rying\ again\ in\b|\wWarning:\ )
+    | (?!(?:\w{1,80}\.){0,9}[A-Z]\w{0,80}(?:Error|Exception):\ )[^\n]{0,400}(?:
+      \b[Ff](?:alling|alls|ell)\ back\b
+      |[,;:.(-]\ ?(?:(?:now\ )?(?:running|continuing|going)\ (?:on\ (?:the\ )?CPU|with(?:out)?)\b
+        |[Ss]witching\ to\b
+        |[Uu]sing\ (?:the\ |a\ )?(?:CPU|cached?|default|fallback|mirror|built-?in)s?\b
+        |[Tt]rying\ (?:an?\ |the\ )?(?:smaller|next|other|another|again|mirror)\b))
     """,
     re.VERBOSE,
 )

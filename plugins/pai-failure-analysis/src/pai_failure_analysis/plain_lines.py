@@ -114,7 +114,7 @@ _OF_LOGGERS = tuple(
         rb"ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\n]{1,80}\] ",
         _LEVEL + rb":[\w.]{1,80}: ?",
         rb"\[" + _LEVEL + rb"\]:? ",
-        rb"I\d{4} [\d:]{8}\.\d{1,6} +\d{1,20} (?:docker|(?:sub)?process\w*|bash)\.py:\d+\] (?:\d+\.\d+ )?",
+        rb"I\d{4} [\d:]{8}\.\d{1,6} +\d{1,20} (?:docker|bash|(?:sub)?process)\.py:\d+\] (?:\d+\.\d+ )?",
         rb"(?:\[" + _TIME + rb"\]:?|" + _TIME + rb")(?: |(?=\n))(?!ERROR \d{3}: |[A-Z][a-z]+ - |[-|:#(]"
         rb"|\[(?!\d+,\d+\])|[^\n]{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:warn(?:ing)?|info|debug|notice)\b)",
     )

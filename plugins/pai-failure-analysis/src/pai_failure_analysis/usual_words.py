@@ -61,7 +61,7 @@ _BEGUN = (
         b"ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
     ),
     (rb"(?:ssl|tls) handshake fail(?:ed|ure)", b"ssl.SSLError: [SSL: SSLV3_ALERT_HANDSHAKE_FAILURE]"),
-    (rb"(?:checksum|hash|digest) mismatch", b"Error: checksum mismatch"),
+    (rb"(?:checksum|hash|digest) mismatch\b", b"Error: checksum mismatch"),
     (
         rb"(?:the )?disk (?:is )?full|(?:insufficient|not enough|no more) (?:free |disk |storage ){0,3}space",
         _OF_SYSTEM[b"no space left on device"],
@@ -124,8 +124,51 @@ _OTHERS = (
 """Expressions for what else is said, and what Python or a tool would say."""
 
 
-def usual_words(line: bytes) -> bytes:
-    """Return what a line says went wrong as Python says it; empty if no usual words say so."""
-    if found := _SYSTEM.search(line):
-        return _OF_SYSTEM[found[1].lower()]
-    return next((said for expression, said in _OTHERS if expression.search(line)), b"")
+_LIVED_WITH = re.compile(
+    rb"""
+    \s*(?:\#|//|--?[A-Za-z]|[Oo]ptions?:|(?:not\ )?ok\ \d)  # a comment, an option, a test
+    | [^\n]*(?:
+      (?i:
+        \brecovered\b | \breconnected\b | \bsucceeded\b | \bnon-?fatal\b | \bswallowed\b
+        | \boptional\b | \btelemetry\b | \bprobe\b | \bhealth[ -]?checks?\b
+        | \b(?:errors?|failures?|failed)\ by\b | \berror\ rate\b | \bretried\b
+        | \b\d{1,9}\ tests?\ failed\b | \bexit\ codes\b
+        | \b(?:failed|failures?|errors?)(?:[:=]\ ?|\ )\d{1,9}(?:\ times|\ ?[,(]|\ -)
+        | \b(?:failed|failures?|errors?)[:=]\ ?0\b | \b0\ (?:failed|failures|errors)\b
+        | \b(?:remove|delete|unlink|unmount|umount|clean[ -]?up|affinity|niceness|pid\ file|thread\ name)\b
+        | \b(?:sched_setaffinity|setpriority|mlock(?:all)?|mbind|set_mempolicy|perf_event_open|perf\ counters?
+          |dmesg|numactl|ulimit)\b
+      )
+      | \.\.\.\ (?:ok|ignored|FAILED)$
+    )
+    """,
+    re.VERBOSE,
+)
+"""A line about what programs live with: counts of errors, what is put away, what is good to have."""
+
+_GOES_ON = re.compile(
+    rb"""
+    [^\n]*\b(?i:attempt\ \#?(\d{1,6})(?:/|\ of\ )(?!\1\b)\d | instead | threshold | limit\ set)\b
+    | ["'`)\]]{0,2}(?:[,;.:]|\ -|\ \()\ {0,3}(?i:(?:now|so|but|then|and|we\ are)\ )?
+      (?!(?i:stop|exit|abort|giv|quit|terminat|shut|bail|clos|fail|kill|end|cancel|leav|finish|miss|dur|accord
+        |follow|noth|someth|wait(?:ing|ed)\ too))
+      (?i:[a-z-]{2,20}ing\b|uses?\b|re-?queued\b|skipped\b|tr(?:y|ies)\ again\b|0\b)
+    """,
+    re.VERBOSE,
+)
+"""What stands after such words if the program goes on."""
+
+
+def usual_words(line: bytes, *, tells_failure: bool = True) -> bytes:
+    """Return what a line says went wrong as Python says it; empty if no usual words say so.
+
+    If the line does not tell that something failed, only errors of the system that end it count.
+    """
+    if _LIVED_WITH.match(line):
+        return b""
+    for expression, said in ((_SYSTEM, b""), *(_OTHERS if tells_failure else ())):
+        if found := expression.search(line):
+            goes_on = _GOES_ON.match(line, found.end())
+            ends = tells_failure or not line[found.end() :].strip(b"\"'`.! \r")
+            return b"" if goes_on or not ends else said or _OF_SYSTEM[found[1].lower()]
+    return b""
