@@ -76,7 +76,7 @@ def first_failure(
     if not failed:
         return reported
     least = min(map(_consequence, failed.values()))
-    times = {name: _time(record) for name, record in failed.items() if _consequence(record) == least}
+    times = {name: decided_at(record) for name, record in failed.items() if _consequence(record) == least}
     about = min(times.values()) + clocks
     return min(
         times,
@@ -106,7 +106,8 @@ def _consequence(record: Mapping[str, Any]) -> int:
     return max((weight for weight, sign in enumerate(signs, 1) if sign), default=0)
 
 
-def _time(record: Mapping[str, Any]) -> float:
+def decided_at(record: Mapping[str, Any]) -> float:
+    """Return when an exit record was decided, in seconds since 1970; infinity if it does not say."""
     try:
         return datetime.fromisoformat(str(record.get("decidedAt")).replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):

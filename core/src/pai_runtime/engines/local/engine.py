@@ -74,6 +74,7 @@ class LocalRun:
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
         self._cancelled_by: int | None = None
+        self._cancelled_at: float | None = None
         self.now = self._as_run()
 
     def place(self) -> Placement:
@@ -231,7 +232,7 @@ class LocalRun:
     def _has_ended(self, task: LocalTask, status: int) -> None:
         self._record.changed()
         stopping = self._is_stopping()
-        code = task.has_ended(status, stopped=stopping)
+        code = task.has_ended(status, stopped=stopping, cancelled_at=self._cancelled_at)
         if self._decision is not None or task.state == "stopped":
             return
         if code and not stopping and self._retries.retry_task(task, code):
@@ -274,7 +275,7 @@ class LocalRun:
         """Stop all tasks because of a signal, gracefully; at once if it is not the first."""
         is_second = self._cancelled_by is not None
         if not is_second:
-            self._cancelled_by = number
+            self._cancelled_by, self._cancelled_at = number, time.time()
             self._site.cancelled(number)
         self._stop_all(at_once=is_second)
 

@@ -15,6 +15,7 @@ from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launch import Bind, Isolated, Launch
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.completion import decided_at
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
 from pai_task.exit_codes import CALLBACK_FAILED, MOST_CODE, RUNTIME_ERROR, TIMEOUT, killed_by
@@ -174,17 +175,18 @@ class LocalTask:
         """Forget the process id of an ended supervisor, which may be reused."""
         self._pid = None
 
-    def has_ended(self, status: int, *, stopped: bool) -> int:
+    def has_ended(self, status: int, *, stopped: bool, cancelled_at: float | None = None) -> int:
         """Handle the end of the supervisor with this wait status, and return the task's exit code.
 
         `stopped` means that it was told to end; a task that had ended by itself before, and only lingered,
-        has succeeded or failed all the same.
+        has succeeded or failed all the same. `cancelled_at` is when the run was cancelled, in seconds since
+        1970: who fails after that lost a peer that was told to end a moment earlier.
         """
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
         self.code = self._code_of_killed(-code) if code < 0 else self._code_from_elsewhere(code)
         self._failed_callbacks = count_failed_callbacks(self.record())
-        by_itself = not stopped or self._had_ended(self.code)
+        by_itself = not stopped or self._had_ended(self.code, cancelled_at)
         self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
         with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
             self._leave_record(self.code)
@@ -303,12 +305,14 @@ class LocalTask:
             return code
         return TIMEOUT if self._is_overdue and not self._is_told else killed_by(number)
 
-    def _had_ended(self, code: int) -> bool:
+    def _had_ended(self, code: int, cancelled_at: float | None) -> bool:
         """Return whether a task already had a result when it was told to end."""
         if code == killed_by(signal.SIGTERM):  # as most, and reading all of their records takes time
             return False
         record = self.record()
-        return record.get("exitCode") == code and record.get("outcome") != "cancelled"
+        if record.get("exitCode") != code or record.get("outcome") == "cancelled":
+            return False
+        return code == 0 or cancelled_at is None or decided_at(record) <= cancelled_at
 
     def _leave_record(self, code: int) -> None:
         """Do the last duties of a killed supervisor: remove private files and write the exit record."""
