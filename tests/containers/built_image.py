@@ -17,6 +17,8 @@ import pytest
 from tests.containers.runc import Container, Ended, Mount, run
 from tests.support import ROOT
 
+pytestmark = pytest.mark.process
+
 VOLUME = Path("/usr/local/pai")
 UID = "22000be4-a8f3-4e19-965c-61521c5402df"
 ANYBODY = 12345
