@@ -53,8 +53,9 @@ class _Task:
         outcome = "failed" if code else "succeeded"
         self._record = {"outcome": outcome, "behavior": behavior, "decidedAt": f"{time:09}"}
 
-    def has_ended(self, status: int, *, stopped: bool) -> int:
+    def has_ended(self, status: int, *, stopped: bool, cancelled_at: float | None) -> int:
         assert not stopped
+        assert cancelled_at is None
         self.code, self.state = status, "failed" if status else "succeeded"
         return status
 
