@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.left_out import keep
 from tests.needs import RIGHTS, needs_of
 
 
@@ -28,10 +29,8 @@ class Outcomes:
 def deselect_passed(config: pytest.Config, items: list[pytest.Item], file: Path) -> None:
     """Leave what was skipped there, and what this user may do in another way than that one."""
     found = json.loads(file.read_text())
-    left = [
-        item
-        for item in items
-        if found.get(item.nodeid) != "passed" or not RIGHTS.keys().isdisjoint(needs_of(item))
-    ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in left])
-    items[:] = left
+
+    def is_left(item: pytest.Item) -> bool:
+        return found.get(item.nodeid) != "passed" or not RIGHTS.keys().isdisjoint(needs_of(item))
+
+    keep(config, items, is_left)

@@ -6,6 +6,8 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.left_out import keep
+
 _STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn", "subprocess.Popen"}
 """The audit events of the starts of processes."""
 
@@ -42,8 +44,7 @@ class ProcessMark:
 
 def deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out marked tests before they begin: one that is cut off would leave what it had started."""
-    config.hook.pytest_deselected(items=[item for item in items if _is_marked(item)])
-    items[:] = [item for item in items if not _is_marked(item)]
+    keep(config, items, lambda item: not _is_marked(item))
 
 
 def _is_marked(item: pytest.Item) -> bool:

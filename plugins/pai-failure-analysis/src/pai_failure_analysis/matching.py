@@ -253,13 +253,17 @@ def _is_shipped(rule: Rule) -> bool:
 
 
 _READINGS = (
+    plain,
     without_ignored,
     without_wrappers,
     without_hydra,
     without_outputs,
     without_cancelled,
     without_conversion,
+    as_shells_say,
+    flush,
 )
+"""How a log is read, one after the other, before it is looked for what ended the program."""
 
 
 def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
@@ -267,10 +271,9 @@ def _ending(log: bytes, exit_code: int | None) -> tuple[bytes, bool]:
 
     Also returns whether an exception of the program itself is among these lines.
     """
-    lines = plain(log)
+    lines = log
     for read in _READINGS:
         lines = read(lines)
-    lines = flush(as_shells_say(lines))
     at = end_of_program(lines, exit_code)
     if at == 0 and (of_rank := end_of_a_rank(log, lines, exit_code)):
         return of_rank, True

@@ -175,7 +175,7 @@ class LocalTask:
         """Forget the process id of an ended supervisor, which may be reused."""
         self._pid = None
 
-    def has_ended(self, status: int, *, stopped: bool, cancelled_at: float | None = None) -> int:
+    def has_ended(self, status: int, *, stopped: bool, cancelled_at: float | None) -> int:
         """Handle the end of the supervisor with this wait status, and return the task's exit code.
 
         `stopped` means that it was told to end; a task that had ended by itself before, and only lingered,
