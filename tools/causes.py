@@ -1,5 +1,7 @@
 """Print how often the shipped rules name the right cause of labelled logs, and the confusion matrix.
 
+And how often the guess is right that is made where no rule matches; of logs that it was learned from, it is.
+
 ./dev python tools/causes.py plugins/pai-failure-analysis/tests/corpus/public_issues.yaml
 """
 
@@ -12,6 +14,7 @@ from typing import Any
 import yaml
 
 from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.likeness import likely_rule
 from pai_failure_analysis.matching import GENERIC, Matcher
 from pai_failure_analysis.rules import Rule, shipped_rules
 
@@ -24,16 +27,31 @@ def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterato
     """
     matcher = Matcher(rules)
     for each in corpus:
-        cause = each["cause"]
-        right = [cause] if isinstance(cause, str) else cause
-        log = each["log"].encode()
-        evidence = Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
-        match = matcher.first_match(evidence)
+        right, match = _right(each), matcher.first_match(_evidence(each))
         found = match.rule.phrase if match else NOTHING
         discouraged = (
             match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)
         )
         yield found if found in right else right[0], found, discouraged
+
+
+def guesses(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterator[bool]:
+    """Yield for each log that no rule explains and for which there is a guess whether that is right."""
+    matcher = Matcher(rules)
+    for each in corpus:
+        evidence = _evidence(each)
+        if not matcher.first_match(evidence) and (rule := likely_rule(evidence.user_log, rules)):
+            yield rule.phrase in _right(each)
+
+
+def _evidence(each: Mapping[str, Any]) -> Evidence:
+    log = each["log"].encode()
+    return Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
+
+
+def _right(each: Mapping[str, Any]) -> Sequence[str]:
+    cause = each["cause"]
+    return [cause] if isinstance(cause, str) else cause
 
 
 def table(judged: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
@@ -62,7 +80,10 @@ def kind(right: str, found: str) -> str:
 
 def main() -> None:
     corpus = [each for name in sys.argv[1:] for each in yaml.safe_load(Path(name).read_bytes())]
-    print(*table(list(judge(corpus, shipped_rules()))), sep="\n")
+    rules = shipped_rules()
+    print(*table(list(judge(corpus, rules))), sep="\n")
+    guessed = list(guesses(corpus, rules))
+    print(f"\nguesses where no rule matches: {len(guessed)}, right: {sum(guessed)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - argparse shows its arguments only in its formatted help, and that differs by version
 """Writes docs/reference.md and docs/exit-codes.md from what the program itself reads and does.
 
-And the shipped exit spec in the form that is read when a task has failed.
+And the shipped exit spec, and the words of its failures, in the form that is read when a task has failed.
 
 ``--check`` only compares.
 """
@@ -21,11 +21,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
+import yaml
+
 from pai_container.engine import ContainerEngine
 from pai_document.problems import Problems
 from pai_document.schemas import expectation, package_schema
 from pai_failure_analysis.exit_codes_command import by_code
+from pai_failure_analysis.likeness import LEARNED, as_json, learned
 from pai_failure_analysis.permanent_codes import SHIPPED
+from pai_failure_analysis.regex import span
 from pai_failure_analysis.rules import COMPILED, compiled, shipped_entries, shipped_rules
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_openpai.client.engine import OpenpaiCluster
@@ -50,7 +54,9 @@ from pai_task.vocabulary import Outcome, Phase
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
 EXIT_CODES: Final = ROOT / "docs" / "exit-codes.md"
-SPEC: Final = ROOT / "plugins" / "pai-failure-analysis" / "src" / "pai_failure_analysis" / COMPILED
+ANALYSIS: Final = ROOT / "plugins" / "pai-failure-analysis"
+SPEC: Final = ANALYSIS / "src" / "pai_failure_analysis" / COMPILED
+WORDS: Final = SPEC.with_name(LEARNED)
 EXAMPLE: Final = ROOT / "examples" / "roles.yaml"
 
 Schema = Mapping[str, Any]
@@ -258,6 +264,7 @@ def main() -> int:
     # First what the others are made of.
     written: Sequence[tuple[Path, Callable[[], str]]] = (
         (SPEC, lambda: compiled(shipped_entries())),
+        (WORDS, lambda: as_json(learned(texts_of_failures()))),
         (TARGET, reference),
         (EXIT_CODES, exit_codes),
     )
@@ -269,6 +276,22 @@ def main() -> int:
             sys.stderr.write(f"{target.name} is out of date; run python tools/reference.py\n")
             status = 1
     return status
+
+
+def texts_of_failures() -> Iterator[tuple[str, bytes]]:
+    """Yield texts of failures that logs tell, each with the name of its failure."""
+    for entry in shipped_entries():
+        patterns = [each["userLogRegex"] for each in entry["patterns"] if "userLogRegex" in each]
+        if patterns:
+            yield entry["phrase"], f"{entry['phrase']} {entry['reason']}".encode()
+        for sample in map(str.encode, entry.get("samples", ())):
+            if any(span(pattern, sample) for pattern in patterns):
+                yield entry["phrase"], sample
+    for path in sorted((ANALYSIS / "tests" / "corpus").rglob("*.yaml")):
+        for each in yaml.load(path.read_bytes(), yaml.CSafeLoader):
+            cause = each["cause"] if isinstance(each["cause"], str) else each["cause"][0]
+            if cause != "nothing":
+                yield cause, each["log"].encode()
 
 
 def reference() -> str:

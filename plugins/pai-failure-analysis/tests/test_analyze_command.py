@@ -170,6 +170,14 @@ def test_where_no_rule_fits_the_end_of_the_log_is_shown_with_a_guess(tmp_path: P
     assert "?" not in said
 
 
+def test_where_no_rule_fits_it_is_said_which_failure_the_log_is_like(tmp_path: Path, analyze: Any) -> None:
+    (tmp_path / "log").write_text("puller: the name server has no address for host reg.example\n")
+    status, said, _ = analyze("log")
+    assert status == 1
+    assert "DnsFailure" in said
+    assert "\n  - " in said
+
+
 @pytest.mark.parametrize(
     ("args", "phrase"),
     [

@@ -271,6 +271,14 @@ def test_what_nothing_explains_keeps_its_own_exit_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_what_the_failure_is_like_that_nothing_explains_is_noted_and_decides_nothing(tmp_path: Path) -> None:
+    record = run(tmp_path, "echo 'puller: the name server has no address for host reg.example'; exit 7")
+    assert record["exitCode"] == 7
+    assert "phrase" not in record
+    assert "DnsFailure" in record["notes"][0]
+
+
+@pytest.mark.process
 def test_an_error_that_the_command_handled_does_not_explain_how_it_ended(tmp_path: Path) -> None:
     record = run(tmp_path, "cat no/such/data || echo using the sample; exit 3")
     assert "no/such/data" in record["errorLogs"]["user"]

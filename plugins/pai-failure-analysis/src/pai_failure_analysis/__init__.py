@@ -11,6 +11,7 @@ from pai_failure_analysis.permanent_codes import permanent_codes
 from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, UserError, hookimpl
 
 if TYPE_CHECKING:
+    from pai_failure_analysis.evidence import Evidence
     from pai_failure_analysis.rules import Rule
     from pai_failure_analysis.spec_file import SpecFile
 
@@ -63,9 +64,10 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
     from pai_failure_analysis.matching import LONGEST_MATCH, Matcher  # noqa: PLC0415
     from pai_failure_analysis.python_environment import MODULE_NOT_FOUND, advice  # noqa: PLC0415
 
-    evidence = gather_evidence(task, failure)
-    match = Matcher(_rules(use, failure)).first_match(evidence)
+    evidence, rules = gather_evidence(task, failure), _rules(use, failure)
+    match = Matcher(rules).first_match(evidence)
     if match is None:
+        _guess(evidence, rules)
         return None
     rule = match.rule
     advised = advice(os.environ) if rule.phrase == MODULE_NOT_FOUND else ()
@@ -81,6 +83,16 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         platform_match=match.platform_match,
         gpu=dict(evidence.gpu) if match.pattern.gpu else {},
     )
+
+
+def _guess(evidence: "Evidence", rules: "list[Rule]") -> None:
+    """Note what a failure of the command may be that no rule explains; this decides nothing."""
+    from pai_failure_analysis.likeness import likely_rule  # noqa: PLC0415 - not where a rule matches
+
+    of_command = (evidence.outcome, evidence.phase) == ("failed", "command")
+    if of_command and (rule := likely_rule(evidence.user_log, rules)):
+        guess = f"no rule explains the failure; its last lines are like those of {rule.phrase}: {rule.reason}"
+        sys.stderr.write(f"[NOTE] {guess}\n")
 
 
 def _rules(use: Use, failure: Failure) -> "list[Rule]":

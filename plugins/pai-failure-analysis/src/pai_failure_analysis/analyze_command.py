@@ -90,7 +90,7 @@ def _analyze_logs(args: argparse.Namespace, matcher: Matcher, output: Output) ->
         output.write_lines(found.lines(output))
     else:
         output.write_lines(
-            [f"No rule matches exit code {code} and these logs.", *unexplained(logs, output)]
+            [f"No rule matches exit code {code} and these logs.", *unexplained(logs, matcher.rules, output)]
             if code
             else ["It has not failed."]
         )
@@ -115,7 +115,7 @@ def _analyze_run(args: argparse.Namespace, matcher: Matcher, output: Output) -> 
         if args.json:
             document.append({"task": task.name, "explanation": found and found.document(output)})
             continue
-        said = found.lines(output) if found else _without_rule(logs, output)
+        said = found.lines(output) if found else _without_rule(logs, matcher, output)
         output.write_lines([*[""] * (number > 0), f"{task.name}: {_end(task.exit_record)}", *said])
     if args.json:
         output.write_json(document)
@@ -124,8 +124,8 @@ def _analyze_run(args: argparse.Namespace, matcher: Matcher, output: Output) -> 
     return 0 if explained and all(explained) else NOT_FOUND
 
 
-def _without_rule(logs: Logs, output: Output) -> list[str]:
-    return ["No rule matches its exit code and its logs.", *unexplained(logs, output)]
+def _without_rule(logs: Logs, matcher: Matcher, output: Output) -> list[str]:
+    return ["No rule matches its exit code and its logs.", *unexplained(logs, matcher.rules, output)]
 
 
 def _failed_tasks(run: str, tasks: Sequence[str], on: str | None, output: Output) -> Sequence[FailedTask]:

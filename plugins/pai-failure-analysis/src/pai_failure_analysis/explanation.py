@@ -1,9 +1,10 @@
 """The explanation of a failure, as ``pai-runtime analyze`` prints it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from pai_failure_analysis.likeness import likely_rule
 from pai_failure_analysis.matching import Found, Match
 from pai_failure_analysis.rules import Rule
 from pai_failure_analysis.searched_logs import GUESS, Logs
@@ -73,12 +74,15 @@ class Explanation:
         }
 
 
-def unexplained(logs: Logs, output: Output) -> Iterator[str]:
-    """Yield the end of logs that no rule explains, with a guess at the line that says why."""
+def unexplained(logs: Logs, rules: Iterable[Rule], output: Output) -> Iterator[str]:
+    """Yield the end of logs that no rule explains, with a guess at the line that says why and at the rule."""
     end = list(logs.end(output))
     yield from ("", f"{logs.logs[-1].name} ends:", *end)
     if any(line.startswith(GUESS) for line in end):
         yield f"{GUESS}: a guess at the line that says why, and no known cause"
+    if rule := likely_rule(logs.text, rules):
+        yield from ("", f"Perhaps {rule.phrase}, by the words of these lines: {rule.reason}")
+        yield from (f"  - {line}" for line in rule.solution)
 
 
 def by_match(match: Match, user: Logs, platform: Logs) -> Explanation:
