@@ -278,6 +278,9 @@ ERRNO = "OSError: [Errno 30] Read-only file system: '/mnt/data/x'\n"
         (7, f"WARNING:root:not written: {ERRNO}training\n训练完成\n"),
         (3, "cat: data/train.csv: No such file or directory\nusing the sample\n"),
         (3, "train.sh: line 4: foo: command not found\ndoing it without foo\n"),
+        (1, "/var/spool/slurmd/job7/slurm_script: line 4: foo: command not found\nepoch 1 loss 0.3\n"),
+        (1, "command: 1: nvidia-smi: not found\nepoch 1 loss 0.3\n"),
+        (1, f"cache: {ERRNO}" + "".join(f"epoch {number} loss 0.{number}\n" for number in range(20))),
         (5, "cp: cannot create regular file '/data/x': Permission denied\nkeeping it here\n"),
         (
             5,
@@ -328,6 +331,27 @@ def test_what_a_program_has_lived_with_is_not_why_it_failed(code: int, log: str)
 )
 def test_what_comes_last_or_before_reports_only_is_why_a_program_failed(code: int, log: str) -> None:
     assert _phrase(Evidence(exit_code=code, user_log=log.encode())) == "ReadOnlyFileSystem"
+
+
+@pytest.mark.parametrize(
+    ("log", "phrase"),
+    [
+        ("./tool: it cannot be run\n", "CommandNotExecutable"),
+        ("", "CommandNotExecutable"),
+        (
+            (
+                "docker: Error response from daemon: OCI runtime create failed: error mounting '/x'\n"
+                "\nRun 'docker run --help' for more information\n"
+            ),
+            "ContainerNotStarted",
+        ),
+        ('OCI runtime exec failed: exec: "foo": executable file not found in $PATH\n', "CommandNotFound"),
+    ],
+)
+def test_a_container_that_is_not_started_is_told_from_a_command_that_cannot_be_run(
+    log: str, phrase: str
+) -> None:
+    assert _phrase(Evidence(exit_code=126, user_log=log.encode())) == phrase
 
 
 def test_evidence_beats_what_a_log_may_say() -> None:

@@ -557,6 +557,17 @@ def test_what_airflow_relays_of_spark_is_why_its_command_failed() -> None:
     assert _phrase(log) == "JavaVersion"
 
 
+def test_errors_of_programs_that_try_a_compiler_count_only_if_it_does_not_work() -> None:
+    tried = "conftest.c:3:1: fatal error: x.h: No such file or directory\n    3 | #include <x.h>\n"
+    assert _phrase(f"{tried}no\nModuleNotFoundError: No module named 'x'\n") == "ModuleNotFound"
+    broken = "It is not able to compile a simple test program.\ncmTC_1: undefined reference to `f'\n"
+    assert _phrase(broken) == "ExtensionBuildFailed"
+
+
+def test_a_time_may_be_missing_before_what_airflow_says() -> None:
+    assert plain(b"{taskinstance.py:8} ERROR - x\n{subprocess.py:9} INFO - y\n") == b"x\ny\n"
+
+
 def test_a_warning_that_r_takes_as_an_error_is_one() -> None:
     log = "Error: (converted from warning) dependency 'plotx' is not available\nExecution halted\n"
     assert _phrase(log) == "PackageNotFound"

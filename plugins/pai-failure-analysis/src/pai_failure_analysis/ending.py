@@ -137,6 +137,26 @@ def without_conversion(log: bytes) -> bytes:
     return _CONVERTED.sub(b"", log) if b"(converted from warning) " in log else log
 
 
+_PROBES = (b"conftest.", b"cmTC_", b"/CMakeFiles/CMake", b"testfile.c")
+_OF_PROBE = re.compile(
+    rb"^[^\n]*(?:\bconftest\.(?:c|cc|cpp|cxx|cu|f|f90)[:(]\d|\bcmTC_\w|/CMakeFiles/CMake(?:Tmp|Scratch)/"
+    rb"|\btestfile\.c(?:pp)?:\d)[^\n]*"
+    rb"(?:\n(?:[ \t]|[^\s:]+:\(\.text|collect2: |ninja: build stopped)[^\n]*){0,1000}",
+    re.MULTILINE,
+)
+_NO_COMPILER = re.compile(rb"compile a simple test program|compiler cannot (?:create|compile)")
+"""What configure, CMake and Meson name the programs by which they try what there is, what compilers say of
+one of them, and how it is told that the compiler itself does not work, which these lines then explain.
+"""
+
+
+def without_probes(log: bytes) -> bytes:
+    """Return a plain log with empty lines in the place of errors in programs that try what there is."""
+    if not any(each in log for each in _PROBES) or _NO_COMPILER.search(log):
+        return log
+    return _OF_PROBE.sub(lambda found: b"\n" * found[0].count(b"\n"), log)
+
+
 _CANCELLED = b" CANCELLED AT "
 _KILLED_WITH_STEP = re.compile(
     rb"^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)[^\n]*$", re.MULTILINE

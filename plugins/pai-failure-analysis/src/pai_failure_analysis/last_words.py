@@ -14,6 +14,9 @@ _FIRST_OF_OTHERS = 3
 _FIRST_OF_SHELLS = 126
 """The range of codes of a program's own: common tools end with 1 or 2, shells with 126 and more."""
 
+_MANY_LINES = 20
+"""Lines at the end of a log, none of them about an error, that a program prints only if it goes on."""
+
 LINE_OF_ERROR = re.compile(
     rb"""
     \s                                            # of a traceback or a report
@@ -34,6 +37,7 @@ _NOT_ITS_OWN = re.compile(
     | \[notice\] | [0-9+]+\ (?:records|bytes)\b
     | Complete\ log(?:\(s\))?:\ | Work\ dir:$               # of Snakemake, of Nextflow
     | (?=(?:\S*[/.])?Dockerfile)\S+:\d+$ | \#\#\[(?:end)?group\]
+    | (?:See|Run)\ 'docker\ [^\n]*--help'
     | npm\ ERR! | info\ Visit\ | \d+\ actionable\ task | \[INFO\]\ (?:-*$|Total\ time|Finished\ at)
     | \w[\w.]*\+0x[\da-f]+/0x | Hardware\ name: | Call\ [Tt]race: | Mem-Info: | Tasks\ state\b  # of Linux
     | Node\ \d+\ (?:active_anon|DMA|Normal|Movable|hugepages_)
@@ -54,7 +58,8 @@ _NOT_ITS_OWN = re.compile(
 
 _TOOL = re.compile(
     rb"(?:(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
-    rb"|(?:ba|da|a|z)?sh)|\S+\.sh): "
+    rb"|(?:ba|da|a|z)?sh)|\S+\.sh): |\S+: (?:line )?\d+: [^\s:]+: (?:command )?not found$",
+    re.MULTILINE,
 )
 """A message of a tool or shell whose exit code after it is 1 or 2, unless a script continues."""
 
@@ -80,12 +85,23 @@ def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) 
     `first` is the index of the message in the log, `last` its index in the last words; None if it is not
     there.
     """
-    if exit_code == 1 and (TRACEBACK in log or not is_of_tool(log, first)):
+    if exit_code == 1 and TRACEBACK in log:
         return False  # as by an exception that nobody caught
+    if exit_code == 1 and not is_of_tool(log, first):
+        return last is None and _goes_on(log, first)
     if last is None:
         return True
     has_own_code = exit_code is not None and _FIRST_OF_OTHERS <= exit_code < _FIRST_OF_SHELLS
     return has_own_code and is_of_tool(log, last)
+
+
+def _goes_on(log: bytes, index: int) -> bool:
+    """Return whether a program printed so much after an index that what is there did not end it."""
+    lines = log[max(index, len(log) - MOST_BYTES) :].split(b"\n")[1:]
+    said = [line for line in lines if line][-_MANY_LINES:]
+    return len(said) == _MANY_LINES and not any(
+        LINE_OF_ERROR.match(line) or _NOT_ITS_OWN.match(line) for line in said
+    )
 
 
 def is_of_tool(log: bytes, index: int) -> bool:

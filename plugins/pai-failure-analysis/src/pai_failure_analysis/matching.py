@@ -17,6 +17,7 @@ from pai_failure_analysis.ending import (
     without_hydra,
     without_ignored,
     without_outputs,
+    without_probes,
     without_wrappers,
 )
 from pai_failure_analysis.evidence import Evidence
@@ -260,6 +261,7 @@ _READINGS = (
     without_outputs,
     without_cancelled,
     without_conversion,
+    without_probes,
     as_shells_say,
     flush,
 )

@@ -104,9 +104,8 @@ _OF_LOGGERS = tuple(
         rb"(?!ERROR \d{3}: |FATAL: {3}|fatal: |[\w./+:-]{1,80}: (?:fatal )?error: )"  # of tools
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
-        rb"\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] (?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
+        rb"(?:\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] )?(?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
         rb"|\{" + _RELAYING + rb"\.py:\d+\} INFO - (?:\[base\] )?)",
-        rb"\{" + _RELAYING + rb"\.py:\d+\} INFO - (?:\[base\] )?",
         rb"(?:" + _TIME + rb" ?[-|:]? ?)?(?:[\w.:/-]{1,80} ?[-|:] ?)?\[?INFO\]? ?[-|:]? ?"
         rb"(?:[\w.]{1,80} ?[-:] ?)?(?=\[(?:rank|default)\d+\]: )",
         _TIME + rb" [\w.:-]{1,80} \[\d{1,5}\] ",
