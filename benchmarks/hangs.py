@@ -97,9 +97,9 @@ def _users() -> dict[str, list[str]]:
 def _kinds(*, is_root: bool) -> dict[str, str]:
     """Return the commands of what hangs, by what it is, as far as this machine has what they need."""
     found = {}
-    if _has("torch.distributed"):
+    if _has("torch.distributed", "python3-torch"):
         found = gloo_kinds(is_root=is_root)
-    if shutil.which("mpirun") and _has("mpi4py"):
+    if shutil.which("mpirun") and _has("mpi4py", "python3-mpi4py"):
         found[_ONE_TASK] = mpi_command(ranks=RANKS)
     try:
         found["JAX"] = jax_command(str(job_environment("jax") / "python"))
@@ -108,8 +108,11 @@ def _kinds(*, is_root: bool) -> dict[str, str]:
     return found
 
 
-def _has(module: str) -> bool:
-    return subprocess.run([SYSTEM_PYTHON, "-c", f"import {module}"], check=False).returncode == 0
+def _has(module: str, package: str) -> bool:
+    tried = subprocess.run([SYSTEM_PYTHON, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL)
+    if tried.returncode:
+        print(f"  no {module}: apt-get install {package}")
+    return tried.returncode == 0
 
 
 @dataclass(frozen=True)
