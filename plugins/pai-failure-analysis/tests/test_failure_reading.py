@@ -5,6 +5,7 @@ their lines, or before them, must change nothing.
 """
 
 import json
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_failure_analysis.cuda_errors import as_raised
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.matching import Match, Matcher
 from pai_failure_analysis.plain_lines import plain
@@ -206,6 +208,42 @@ def test_a_line_that_only_mentions_an_error_is_not_why_a_program_failed(line: st
         _phrase(f"{line}\n{STEPS}wget: server returned error: HTTP/1.1 502 Bad Gateway\n")
         == "HttpServerError"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "phrase"),
+    [
+        ("GPUassert: misaligned address solve.cu 9", "CudaMisalignedAddress"),
+        ("solve.cu:9: Cuda failure 'misaligned address'", "CudaMisalignedAddress"),
+        ("CUDA error at solve.cu:9:\nin solve(): misaligned address", "CudaMisalignedAddress"),
+        ("cuInit(0) failed with error 35", "CudaDriverTooOld"),
+        ("CUDA Driver API error = 0035 from file <a.cpp>", "CudaDriverTooOld"),
+        ("cudaMemcpy() returned error 719", "CudaLaunchFailure"),
+        ("solver: GPU error: unknown error", "CudaError"),
+    ],
+)
+def test_what_cuda_says_is_found_in_its_line_whatever_a_program_puts_around_it(
+    line: str, phrase: str
+) -> None:
+    log = f"{STEPS}{line}\nexiting\n"
+    match = _match(log)
+    assert match
+    assert match.user
+    assert match.rule.phrase == phrase
+    assert log.encode()[match.user.start : match.user.end].decode() in line
+    assert log.encode().rfind(b"\n", 0, match.user.start) < log.index("exiting") - 1
+
+
+@given(st.text("CUDA error:7 out of memory\n'é", max_size=200))
+def test_errors_of_cuda_are_read_in_the_same_lines(log: str) -> None:
+    assert as_raised(f"CUDA error {log}".encode()).count(b"\n") == log.count("\n")
+
+
+def test_a_long_log_about_cuda_is_read_quickly() -> None:
+    log = b"CUDA error of GPU 7 is 0.001, unknown; cuda call failed with no error\n" * 150_000
+    began = time.process_time()
+    assert as_raised(log) == log
+    assert time.process_time() - began < 2
 
 
 def test_an_exception_is_read_though_somebody_has_indented_the_log() -> None:

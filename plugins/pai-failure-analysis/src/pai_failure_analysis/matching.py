@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pai_failure_analysis import regex
+from pai_failure_analysis.cuda_errors import as_raised
 from pai_failure_analysis.ending import (
     KILLED,
     as_shells_say,
@@ -264,6 +265,7 @@ _READINGS = (
     without_probes,
     as_shells_say,
     flush,
+    as_raised,
 )
 """How a log is read, one after the other, before it is looked for what ended the program."""
 
@@ -291,7 +293,9 @@ def _in_original(found: Found, lines: bytes, log: bytes) -> Found:
     end = max(start, _line_at(log, below))
     start = _in_line(log, matched[0], start)
     end = max(start, end)
-    return Found(start, min(len(log), _in_line(log, matched[-1], end) + len(matched[-1])), found.text)
+    line_end = log.find(b"\n", end)  # what was found may be longer than the line that says it
+    stop = _in_line(log, matched[-1], end) + len(matched[-1])
+    return Found(start, min(len(log) if line_end < 0 else line_end, stop), found.text)
 
 
 def _in_line(log: bytes, text: bytes, start: int) -> int:

@@ -1,6 +1,6 @@
 """RE2: regular expressions in linear time, whatever the pattern and the text."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -116,6 +116,12 @@ def first(pattern: str, text: bytes) -> int | None:
 def starts(pattern: str, text: bytes) -> Iterator[int]:
     """Yield the start of each match of a valid pattern."""
     return (match.start() for match in _compiled(pattern).finditer(text))
+
+
+def replaced(pattern: str, by: Callable[[Any], bytes], text: bytes) -> bytes:
+    """Return a text with each match of a valid pattern replaced by what a function returns for it."""
+    result: bytes = _compiled(pattern).sub(by, text)
+    return result
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,119 @@
+"""Errors of CUDA as PyTorch raises them: the rules know these words.
+
+Every program puts its own words around CUDA's, or tells only the number: ``GPUassert: out of memory a.cu 9``,
+``call to cuInit returned error 100``.
+"""
+
+from typing import Any
+
+from pai_failure_analysis import regex
+
+_BY_NUMBER = {
+    2: b"out of memory",
+    3: b"initialization error",
+    9: b"invalid configuration argument",
+    35: b"CUDA driver version is insufficient for CUDA runtime version",
+    38: b"no CUDA-capable device is detected",
+    46: b"all CUDA-capable devices are busy or unavailable",
+    77: b"an illegal memory access was encountered",
+    98: b"invalid device function",
+    100: b"no CUDA-capable device is detected",
+    101: b"invalid device ordinal",
+    200: b"no kernel image is available for execution on the device",
+    209: b"no kernel image is available for execution on the device",
+    214: b"uncorrectable ECC error encountered",
+    220: b"uncorrectable NVLink error detected during the execution",
+    222: b"the provided PTX was compiled with an unsupported toolchain",
+    700: b"an illegal memory access was encountered",
+    701: b"too many resources requested for launch",
+    702: b"the launch timed out and was terminated",
+    710: b"device-side assert triggered",
+    715: b"an illegal instruction was encountered",
+    716: b"misaligned address",
+    719: b"unspecified launch failure",
+    720: b"too many blocks in cooperative launch",
+    802: b"system not yet initialized",
+    803: b"system has unsupported display driver / cuda driver combination",
+    804: b"CUDA driver version is insufficient for CUDA runtime version",
+}
+"""What CUDA says of a number, or of another error that is mended alike."""
+
+_WORDS = (
+    r"out of memory(?:[^:\w]|: ?[^\d\s]|:?\s*\z)"  # and not how often
+    r"|no CUDA-capable device"
+    r"|(?:initialization|unknown) error"
+    r"|MPS (?:client|server)"
+    r"|invalid (?:(?:configuration |pitch )?argument|resource handle|program counter|source)\b"
+    r"|invalid device (?:context|function|pointer|symbol)\b"
+    r"|misaligned address"
+    r"|too many blocks in cooperative launch"
+    r"|operation (?:not (?:supported|permitted)|failed due to a previous error)"
+    r"|peer (?:access is not supported|mapping resources exhausted)"
+    r"|context is destroyed"
+    r"|(?:named|shared object) symbol not found"
+    r"|hardware stack error"
+    r"|driver shutting down"
+    r"|the remote procedural call"
+    r"|a PTX JIT compilation failed"
+    r"|PTX JIT compiler library not found"
+)
+"""How begins what CUDA says and others may say too."""
+
+_BEFORE_WORDS = (
+    r"(?:(?:Runtime|Accelerator)Error: )?\b(?:CUDA|Cuda|cuda|GPU|Gpu)"
+    r"(?:[ _-]?(?:[Rr]untime|[Dd]river|API|SAFE))*"
+    r"[ _-]?(?:[Ee]rror|ERROR|[Ff]ailure|[Ee]xception|CALL|assert)\b"
+    r"|\b(?:cuda|cutil|checkCuda)\w+\(\) (?:failed|Runtime)"
+    r"|Gpu API call"
+    r"|Cuda (?:Runtime|Driver)\b"
+    r"|(?:Error:?|\[Fatal\]) \[CUDA\]"
+    r"|code: \d+, reason:"
+    r"|error == cudaSuccess"
+    r"|CUDA [\w ]{0,24}failed with"
+    r"|GpuBuffer::\w+ failed"
+    r"|\b(?:CUDA|cuda) (?:RT |[Dd]river |[Rr]untime )?(?:API )?call ['\"`][^\n]*failed with"
+)
+_BEFORE_NUMBER = (
+    r"\b(?:CUDA|Cuda|cuda)(?: [Dd]river| [Rr]untime)?(?: API)? ?(?:[Ee]rror|[Ff]ailure)(?: code)?[ =:(#]{1,4}"
+    r"|\bCUDA initialization failure with error:? "
+    r"|\bcuda execution failed with error "
+    r"|\bcu(?:da)?[A-Z]\w+(?:\([^()\n]*\))? (?:failed|returned)"
+    r"(?: with)? (?:an )?(?:error|status)(?: code)?:? "
+    r"|\bcudaError_t "
+    r"|\bCudaAPIError: \["
+)
+"""How programs say that CUDA failed."""
+
+_TOLD = (
+    rf"((?:{_BEFORE_WORDS})[^\n]*?[ :(,!)\]'\"`]|\(error code )({_WORDS})"
+    rf"|((?:{_BEFORE_NUMBER})0*)(?:(\d{{2,3}})\b"
+    r"|(\d)(?:\)? ?[\],:;\n]| in | at | from | ['\"]| -|\)?\s*\z))"  # and not so many of something
+    rf"|((?:{_BEFORE_WORDS})[^\n]*\n(?:[^\n]*?[ :])?)({_WORDS})"
+)
+"""What a program says: CUDA's words in the same line, a number, or the words in the next line."""
+
+_RAISED = b"RuntimeError: CUDA error: "
+_NOT_RAISED = (b" codes", b"Failed call to cuInit")
+"""How PyTorch raises an error, and what stands in a list of errors and in what TensorFlow lives with."""
+
+
+def as_raised(log: bytes) -> bytes:
+    """Return a log with what PyTorch would raise put where a program says that CUDA failed, in that line."""
+    return regex.replaced(_TOLD, _with_raised, log)
+
+
+def _with_raised(found: Any) -> bytes:
+    """Return a match of `_TOLD` with what PyTorch would raise before CUDA's words, or after the number."""
+    whole: bytes = found[0]
+    before, words, numbered, long, short, above, below = found.groups()
+    if numbered:
+        at = len(numbered) + len(long or short)
+        said = _BY_NUMBER.get(int(whole[len(numbered) : at]))
+        return whole[:at] + b" " + _RAISED + said + whole[at:] if said else whole
+    before, words = before or above, words or below
+    if before.endswith(b"Error: CUDA error: ") or any(map(before.__contains__, _NOT_RAISED)):
+        return whole
+    # Of PyTorch, these words tell that CUDA could not be initialized; other programs say so at any time.
+    is_unknown = words.startswith(b"unknown error")
+    raised: bytes = before + (_RAISED.replace(b"error", b"driver error") if is_unknown else _RAISED) + words
+    return raised
