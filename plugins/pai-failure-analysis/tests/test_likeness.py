@@ -1,65 +1,95 @@
-"""The failure that a log is like which no rule knows: a guess, by the words of texts of failures."""
+"""The failure that a log is like where no rule says why: a guess, by the words of texts of failures."""
+
+import json
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.likeness import Words, learned, likely_rule
+from pai_failure_analysis.likeness import LEAST, LEAST_BESIDE, Words, as_json, learned, likely_rule
 from pai_failure_analysis.matching import GENERIC, Matcher
-from pai_failure_analysis.rules import shipped_rules
+from pai_failure_analysis.rules import Rule, shipped_rules
 
 RULES = shipped_rules()
+DNS = "puller: the name server has no address for host reg.example"
 
 
-def likely(log: str | bytes) -> str:
-    rule = likely_rule(log.encode() if isinstance(log, str) else log, RULES)
+def matching(log: str) -> Rule | None:
+    match = Matcher(RULES).first_match(Evidence(1, None, user_log=log.encode()))
+    return match and match.rule
+
+
+def likely(log: str, found: Rule | None = None) -> str:
+    rule = likely_rule(log.encode(), RULES, found)
     return rule.phrase if rule else ""
 
 
 @pytest.mark.parametrize(
     ("log", "phrase"),
     [
-        ("puller: the name server has no address for host reg.example", "DnsFailure"),
-        ("stage 3: gpu memory exhausted while allocating activations", "TensorflowOutOfMemory"),
+        (DNS, "DnsFailure"),
         ("store: the quota of the volume is used up, cannot write checkpoint", "DiskQuotaExceeded"),
         ("loader: the image registry asks for a login, pull of layer denied", "ImageNotPulled"),
-        (
-            "batcher: the queue rejected this job: wall time above the limit",
-            "SlurmTimeLimit",
-        ),
-        ("simulator: cannot go on: code 7: no licence", ""),
+        ("batcher: the queue rejected this job: wall time above its limit", "SlurmStepRefused"),
+        ("grumble: whatever it was, so be it", ""),
         ("epoch 1: loss 0.71\nepoch 2: loss 0.64", ""),
         ("", ""),
     ],
 )
 def test_words_that_no_rule_knows_are_like_those_of_a_failure_or_of_none(log: str, phrase: str) -> None:
-    evidence = Evidence(1, None, user_log=log.encode())
-    assert Matcher(RULES).first_match(evidence) is None
+    assert matching(log) is None
     assert likely(log) == phrase
 
 
+def test_a_rule_that_says_why_leaves_nothing_to_guess() -> None:
+    log = f"ModuleNotFoundError: No module named 'x'\n{DNS}"
+    assert likely(log, matching(log)) == ""
+    assert likely(log, Rule(7, "PythonError", (), "the cluster's exit spec", 1)) == ""
+
+
+def test_a_rule_that_says_only_what_kind_of_failure_it_was_has_a_guess_beside_it() -> None:
+    log = "Segmentation violation on thread 3: invalid memory reference: address not mapped\nAborted"
+    found = matching(log)
+    assert found
+    assert found.phrase in GENERIC
+    assert likely(log, found) not in {"", *GENERIC}
+
+
 def test_what_was_printed_on_the_way_makes_no_difference() -> None:
-    message = "puller: the name server has no address for host reg.example"
-    assert likely(f"{'epoch 3: loss 0.5, accuracy 0.7' * 50}\n{message}\n\nbye\n") == "DnsFailure"
-    assert likely(f"[rank0]: {message}") == "DnsFailure"
     source = '  File "/a/b.py", line 7, in disk_quota\n    cuda.out_of_memory(segmentation_fault)\n'
-    assert likely(f"{source * 30}{message}") == "DnsFailure"
+    steps = "".join(f"epoch {number}: loss 0.5, accuracy 0.7\n" for number in range(50))
+    for log in (f"{steps}{DNS}\n", f"[rank0]: {DNS}", f"{source * 30}{DNS}"):
+        assert likely(log) == "DnsFailure"
 
 
-def test_what_is_only_a_kind_of_failure_is_no_guess() -> None:
-    learned_of_kinds = learned([(name, b"gears are stuck") for name in GENERIC])
-    assert learned_of_kinds.most_like(b"gears are stuck") == ""
-
-
-def test_the_more_of_its_words_are_known_the_more_a_log_is_like_a_failure() -> None:
+def test_what_is_learned_are_the_words_by_which_failures_differ() -> None:
     words = learned([("Stuck", b"gears are stuck"), ("Lost", b"keys are lost"), ("Lost", b"lost: all")])
-    assert words.most_like(b"stuck are the gears") == "Stuck"
-    assert words.most_like(b"lost keys") == "Lost"
-    assert words.most_like(b"we wish you all a very happy birthday my dear old friend") == ""
-    assert Words({}, {}).most_like(b"gears are stuck") == ""
+    assert words == Words(**json.loads(as_json(words), object_hook=_with_tuples))
+    assert words.most_like(b"the gears are stuck again")[0] == "Stuck"
+    name, probability = words.most_like(b"lost keys")
+    assert name == "Lost"
+    assert 0.5 < probability <= 1
+    assert words.most_like(b"we wish you a very happy birthday") == ("", 0)
+    assert Words({}, {}).most_like(b"gears are stuck") == ("", 0)
 
 
-@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
-def test_no_log_is_too_strange(log: bytes) -> None:
-    assert likely(log) in {"", *(rule.phrase for rule in RULES)}
+def _with_tuples(value: dict[str, object]) -> dict[str, object]:
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
+
+
+def test_a_guess_beside_a_rule_has_to_be_the_surer() -> None:
+    assert 0 < LEAST < LEAST_BESIDE < 1
+
+
+@given(st.text(max_size=300), st.sampled_from([None, *(rule for rule in RULES if rule.phrase in GENERIC)]))
+def test_no_log_is_too_strange(log: str, found: Rule | None) -> None:
+    assert likely(log, found) in {"", *(rule.phrase for rule in RULES if rule.phrase not in GENERIC)}
+
+
+@given(st.lists(st.tuples(st.sampled_from("AB"), st.binary(max_size=50)), max_size=5), st.binary(max_size=50))
+def test_whatever_was_learned_gives_a_probability(texts: list[tuple[str, bytes]], log: bytes) -> None:
+    name, probability = learned(texts).most_like(log)
+    assert math.isfinite(probability)
+    assert (name in "AB" and 0 < probability <= 1) or (name, probability) == ("", 0)
