@@ -66,8 +66,8 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
 
     evidence, rules = gather_evidence(task, failure), _rules(use, failure)
     match = Matcher(rules).first_match(evidence)
-    _guess(evidence, rules, match and match.rule)
     if match is None:
+        _guess(evidence, rules)
         return None
     rule = match.rule
     advised = advice(os.environ) if rule.phrase == MODULE_NOT_FOUND else ()
@@ -85,12 +85,12 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
     )
 
 
-def _guess(evidence: "Evidence", rules: "list[Rule]", found: "Rule | None") -> None:
-    """Note what a failure of the command may be where no rule says why; this decides nothing."""
-    from pai_failure_analysis.likeness import likely_rule  # noqa: PLC0415 - not where it is not needed
+def _guess(evidence: "Evidence", rules: "list[Rule]") -> None:
+    """Note what a failure of the command may be that no rule explains; this decides nothing."""
+    from pai_failure_analysis.likeness import likely_rule  # noqa: PLC0415 - not where a rule matches
 
     of_command = (evidence.outcome, evidence.phase) == ("failed", "command")
-    if of_command and (rule := likely_rule(evidence.user_log, rules, found)):
+    if of_command and (rule := likely_rule(evidence.user_log, rules)):
         sys.stderr.write(f"[NOTE] perhaps {rule.phrase}, by the words of its last lines: {rule.reason}\n")
 
 

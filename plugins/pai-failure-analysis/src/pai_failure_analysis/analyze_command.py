@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.explanation import by_match, perhaps, unexplained
+from pai_failure_analysis.explanation import by_match, unexplained
 from pai_failure_analysis.matching import Matcher
 from pai_failure_analysis.notes import notes
 from pai_failure_analysis.others_words import in_words_of_origin
@@ -90,12 +90,10 @@ def _analyze_logs(args: argparse.Namespace, matcher: Matcher, output: Output) ->
         output.write_lines(found.lines(output))
     else:
         output.write_lines(
-            [f"No rule matches exit code {code} and these logs.", *unexplained(logs, output)]
+            [f"No rule matches exit code {code} and these logs.", *unexplained(logs, matcher.rules, output)]
             if code
             else ["It has not failed."]
         )
-    if code:
-        output.write_lines(perhaps(logs, matcher.rules, found))
     for note in noted:
         name, line = logs.position(note.start)
         output.write_lines(["", f"Note: {note.phrase}: {note.text}", f"  {name}:{line}"])
@@ -117,9 +115,8 @@ def _analyze_run(args: argparse.Namespace, matcher: Matcher, output: Output) -> 
         if args.json:
             document.append({"task": task.name, "explanation": found and found.document(output)})
             continue
-        said = found.lines(output) if found else _without_rule(logs, output)
-        guess = perhaps(logs, matcher.rules, found)
-        output.write_lines([*[""] * (number > 0), f"{task.name}: {_end(task.exit_record)}", *said, *guess])
+        said = found.lines(output) if found else _without_rule(logs, matcher, output)
+        output.write_lines([*[""] * (number > 0), f"{task.name}: {_end(task.exit_record)}", *said])
     if args.json:
         output.write_json(document)
     elif not explained:
@@ -127,8 +124,8 @@ def _analyze_run(args: argparse.Namespace, matcher: Matcher, output: Output) -> 
     return 0 if explained and all(explained) else NOT_FOUND
 
 
-def _without_rule(logs: Logs, output: Output) -> list[str]:
-    return ["No rule matches its exit code and its logs.", *unexplained(logs, output)]
+def _without_rule(logs: Logs, matcher: Matcher, output: Output) -> list[str]:
+    return ["No rule matches its exit code and its logs.", *unexplained(logs, matcher.rules, output)]
 
 
 def _failed_tasks(run: str, tasks: Sequence[str], on: str | None, output: Output) -> Sequence[FailedTask]:

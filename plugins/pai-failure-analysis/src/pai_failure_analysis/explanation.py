@@ -74,17 +74,13 @@ class Explanation:
         }
 
 
-def unexplained(logs: Logs, output: Output) -> Iterator[str]:
-    """Yield the end of logs that no rule explains, with a guess at the line that says why."""
+def unexplained(logs: Logs, rules: Iterable[Rule], output: Output) -> Iterator[str]:
+    """Yield the end of logs that no rule explains, with a guess at the line that says why and at the rule."""
     end = list(logs.end(output))
     yield from ("", f"{logs.logs[-1].name} ends:", *end)
     if any(line.startswith(GUESS) for line in end):
         yield f"{GUESS}: a guess at the line that says why, and no known cause"
-
-
-def perhaps(logs: Logs, rules: Iterable[Rule], found: Explanation | None) -> Iterator[str]:
-    """Yield a guess at why it failed, where no rule says it."""
-    if rule := likely_rule(logs.text, rules, found.rule if found else None):
+    if rule := likely_rule(logs.text, rules):
         yield from ("", f"Perhaps {rule.phrase}, by the words of the last lines: {rule.reason}")
         yield from (f"  - {line}" for line in rule.solution)
 

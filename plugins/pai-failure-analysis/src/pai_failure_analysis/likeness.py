@@ -1,4 +1,4 @@
-"""The failure that the end of a log is most like, by its words: a guess, where no rule says why.
+"""The failure that the end of a log is most like, by its words: a guess, where no rule matches.
 
 It is a naive Bayes classifier over words that weigh the more, the fewer texts have them (tf-idf). All
 failures are taken to be equally frequent.
@@ -15,14 +15,13 @@ from typing import NamedTuple
 from pai_failure_analysis.last_words import LINE_OF_ERROR
 from pai_failure_analysis.matching import GENERIC
 from pai_failure_analysis.plain_lines import plain
-from pai_failure_analysis.rules import SHIPPED, Rule
+from pai_failure_analysis.rules import Rule
 
 LEARNED = "words.json"
 """The file with what is learned from texts of failures; written by ``tools/reference.py``."""
 
 LEAST = 0.12
-LEAST_BESIDE = 0.2
-"""The least probability of a guess, as the classifier has it, and of one beside a rule that matches."""
+"""The least probability of a guess, as the classifier has it."""
 
 _SMOOTHING = 0.05
 """What each failure has of each word, beside the words of its texts."""
@@ -67,14 +66,10 @@ class Words(NamedTuple):
         return best, 1 / sum(exp(each - likely[best]) for each in likely.values())
 
 
-def likely_rule(text: bytes, rules: Iterable[Rule], found: Rule | None) -> Rule | None:
-    """Return the rule for the failure that the end of a log is like, if the rule that was found does not say
-    why; None if it is like none.
-    """
-    if found and (found.source != SHIPPED or found.phrase not in GENERIC):
-        return None
+def likely_rule(text: bytes, rules: Iterable[Rule]) -> Rule | None:
+    """Return the rule for the failure that the end of a log is like; None if it is like none."""
     name, probability = Words(**json.loads(Path(__file__).with_name(LEARNED).read_bytes())).most_like(text)
-    if name in GENERIC or probability < (LEAST_BESIDE if found else LEAST):
+    if name in GENERIC or probability < LEAST:
         return None
     return next((rule for rule in rules if rule.phrase == name), None)
 
