@@ -602,6 +602,12 @@ def test_errors_of_programs_that_try_a_compiler_count_only_if_it_does_not_work()
     assert _phrase(broken) == "ExtensionBuildFailed"
 
 
+def test_a_time_before_a_rank_is_taken_away_and_of_a_tool_that_says_error_only_the_time() -> None:
+    time = "[2026-03-01 10:00:00] "
+    assert plain(f"{time}[rank1]: ValueError: x\n".encode()) == b"ValueError: x\n"
+    assert plain(f"{time}./train: error while loading x\n".encode()) == b"./train: error while loading x\n"
+
+
 def test_a_time_may_be_missing_before_what_airflow_says() -> None:
     assert plain(b"{taskinstance.py:8} ERROR - x\n{subprocess.py:9} INFO - y\n") == b"x\ny\n"
 

@@ -101,7 +101,7 @@ _OF_LOGGERS = tuple(
     for expression in (
         rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?",
         rb"\[?" + _TIME + rb"\]? ?[-|:]? ?"
-        rb"(?!ERROR \d{3}: |FATAL: {3}|fatal: |[\w./+:-]{1,80}: (?:fatal )?error: )"  # of tools
+        rb"(?!ERROR \d{3}: |FATAL: {3}|fatal: |[\w./+:-]{1,80}: (?:fatal )?error(?:: | \w))"  # of tools
         rb"(?:(?!WARN|INFO|DEBUG)[\w.:/<>-]{1,80} ?[-|:] ?)??\[?" + _LEVEL
         + rb"\]? *[-|:]? (?:[\w.:<>]{1,100} - )?",
         rb"(?:\[\d{4}-\d\d-\d\d[T,] ?\d\d:\d\d:\d\d[^\]\n]{1,12}\] )?(?:\{[^}\n]{1,80}\} " + _LEVEL + rb" - "
@@ -115,7 +115,7 @@ _OF_LOGGERS = tuple(
         rb"\[" + _LEVEL + rb"\]:? ",
         rb"I\d{4} [\d:]{8}\.\d{1,6} +\d{1,20} (?:docker|bash|(?:sub)?process)\.py:\d+\] (?:\d+\.\d+ )?",
         rb"(?:\[" + _TIME + rb"\]:?|" + _TIME + rb")(?: |(?=\n))(?!ERROR \d{3}: |[A-Z][a-z]+ - |[-|:#(]"
-        rb"|\[(?!\d+,\d+\])|[^\n]{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:warn(?:ing)?|info|debug|notice)\b)",
+        rb"|\[(?!(?:\d+,|rank|default)\d+\])|[^\n]{0,120}\b(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:warn(?:ing)?|info|debug|notice)\b)",
     )
 )  # fmt: skip
 """Prefixes of log collectors and TPU pods, of loggers that report an error (logging, loguru, vLLM, Airflow,
