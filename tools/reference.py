@@ -292,9 +292,8 @@ def texts_of_failures() -> Iterator[tuple[str, bytes]]:
             cause = each["cause"] if isinstance(each["cause"], str) else each["cause"][0]
             if cause != "nothing":
                 yield cause, each["log"].encode()
-    for path in sorted((ANALYSIS / "texts").glob("*.yaml")):
-        for name, texts in yaml.load(path.read_bytes(), yaml.CSafeLoader).items():
-            yield from ((name, text.encode()) for text in texts)
+    for name, texts in yaml.load((ANALYSIS / "messages.yaml").read_bytes(), yaml.CSafeLoader).items():
+        yield from ((name, text.encode()) for text in texts)
 
 
 def reference() -> str:

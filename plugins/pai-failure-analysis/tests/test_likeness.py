@@ -27,7 +27,6 @@ def likely(log: str) -> str:
         (DNS, "DnsFailure"),
         ("store: the quota of the volume is used up, cannot write checkpoint", "DiskQuotaExceeded"),
         ("loader: the image registry asks for a login, pull of layer denied", "ImageNotPulled"),
-        ("batcher: the queue rejected this job: wall time above its limit", "SlurmStepRefused"),
         ("grumble: whatever it was, so be it", ""),
         ("epoch 1: loss 0.71\nepoch 2: loss 0.64", ""),
         ("", ""),

@@ -26,7 +26,7 @@ LEAST = 0.12
 _SMOOTHING = 0.05
 """What each failure has of each word, beside the words of its texts."""
 
-_LEAST_WORD = 0.4
+_LEAST_WORD = 0.45
 """The least sum of a word's weights in the texts of a failure that counts."""
 
 _LINES = 8
