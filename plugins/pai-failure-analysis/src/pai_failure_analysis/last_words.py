@@ -38,7 +38,8 @@ _NOT_ITS_OWN = re.compile(
     | Complete\ log(?:\(s\))?:\ | Work\ dir:$               # of Snakemake, of Nextflow
     | (?=(?:\S*[/.])?Dockerfile)\S+:\d+$ | \#\#\[(?:end)?group\]
     | (?:See|Run)\ 'docker\ [^\n]*--help'
-    | The\ full\ traceback\ has\ been\ saved\ in\ | Please\ also\ report\ this\ | A\ bug\ report\ can\ be\ filed\   # of Sphinx
+    | The\ full\ traceback\ has\ been\ saved\b | Please\ also\ report\ this\b  # of Sphinx
+    | A\ bug\ report\ can\ be\ filed\b
     | npm\ ERR! | info\ Visit\ | \d+\ actionable\ task | \[INFO\]\ (?:-*$|Total\ time|Finished\ at)
     | \w[\w.]*\+0x[\da-f]+/0x | Hardware\ name: | Call\ [Tt]race: | Mem-Info: | Tasks\ state\b  # of Linux
     | Node\ \d+\ (?:active_anon|DMA|Normal|Movable|hugepages_)
