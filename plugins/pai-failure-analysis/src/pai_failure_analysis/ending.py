@@ -103,7 +103,7 @@ _STEP_FAILED = re.compile(
 
 def without_outputs(log: bytes) -> bytes:
     """Return a plain log without what Argo and Kubeflow say of a step because its program has failed."""
-    if not _STEP_FAILED.search(log):
+    if b"exit status " not in log or not _STEP_FAILED.search(log):
         return log
     return _STEP_FAILED.sub(b"", _NOT_SAVED.sub(b"", log))
 
