@@ -27,21 +27,19 @@ def judge(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterato
     """
     matcher = Matcher(rules)
     for each in corpus:
-        right, match = _right(each), matcher.first_match(_evidence(each))
+        match = matcher.first_match(_evidence(each))
         found = match.rule.phrase if match else NOTHING
         discouraged = (
             match is not None and match.rule.behavior == "PERMANENT" and each.get("transient", False)
         )
-        yield found if found in right else right[0], found, discouraged
+        yield _answer(each, found), found, discouraged
 
 
-def guesses(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterator[bool]:
-    """Yield for each log that no rule explains and for which there is a guess whether that is right."""
-    matcher = Matcher(rules)
+def guesses(corpus: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> Iterator[tuple[str, str]]:
+    """Yield what is right for each log for which there is a guess, and the guess."""
     for each in corpus:
-        evidence = _evidence(each)
-        if not matcher.first_match(evidence) and (rule := likely_rule(evidence.user_log, rules)):
-            yield rule.phrase in _right(each)
+        if rule := likely_rule(_evidence(each).user_log, rules):
+            yield _answer(each, rule.phrase), rule.phrase
 
 
 def _evidence(each: Mapping[str, Any]) -> Evidence:
@@ -49,9 +47,10 @@ def _evidence(each: Mapping[str, Any]) -> Evidence:
     return Evidence(each.get("exitCode", 1), each.get("signal"), user_log=log, platform_log=log)
 
 
-def _right(each: Mapping[str, Any]) -> Sequence[str]:
-    cause = each["cause"]
-    return [cause] if isinstance(cause, str) else cause
+def _answer(each: Mapping[str, Any], found: str) -> str:
+    """Return what was found, if that is an answer, otherwise the first of the answers."""
+    right = [each["cause"]] if isinstance(each["cause"], str) else each["cause"]
+    return found if found in right else str(right[0])
 
 
 def table(judged: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
@@ -81,8 +80,10 @@ def kind(right: str, found: str) -> str:
 def main() -> None:
     corpus = [each for name in sys.argv[1:] for each in yaml.safe_load(Path(name).read_bytes())]
     rules = shipped_rules()
-    print(*table(list(judge(corpus, rules))), sep="\n")
-    guessed = list(guesses(corpus, rules))
+    judged = list(judge(corpus, rules))
+    print(*table(judged), sep="\n")
+    unexplained = [each for each, (_, found, _) in zip(corpus, judged, strict=True) if found == NOTHING]
+    guessed = [right == guess for right, guess in guesses(unexplained, rules)]
     print(f"\nguesses where no rule matches: {len(guessed)}, right: {sum(guessed)}")
 
 

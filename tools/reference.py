@@ -280,6 +280,7 @@ def main() -> int:
 
 def texts_of_failures() -> Iterator[tuple[str, bytes]]:
     """Yield texts of failures that logs tell, each with the name of its failure."""
+    names = {rule.phrase for rule in shipped_rules()}
     for entry in shipped_entries():
         patterns = [each["userLogRegex"] for each in entry["patterns"] if "userLogRegex" in each]
         if patterns:
@@ -287,13 +288,19 @@ def texts_of_failures() -> Iterator[tuple[str, bytes]]:
         for sample in map(str.encode, entry.get("samples", ())):
             if any(span(pattern, sample) for pattern in patterns):
                 yield entry["phrase"], sample
+    labelled = [(name, text) for name, texts in _read(ANALYSIS / "messages.yaml").items() for text in texts]
     for path in sorted((ANALYSIS / "tests" / "corpus").rglob("*.yaml")):
-        for each in yaml.load(path.read_bytes(), yaml.CSafeLoader):
+        for each in _read(path):
             cause = each["cause"] if isinstance(each["cause"], str) else each["cause"][0]
-            if cause != "nothing":
-                yield cause, each["log"].encode()
-    for name, texts in yaml.load((ANALYSIS / "messages.yaml").read_bytes(), yaml.CSafeLoader).items():
-        yield from ((name, text.encode()) for text in texts)
+            labelled += [(cause, each["log"])] if cause != "nothing" else []
+    for name, text in labelled:
+        if name not in names:
+            raise SystemExit(f"a text is labelled {name}, which is no rule: {text[:80]}")
+        yield name, text.encode()
+
+
+def _read(path: Path) -> Any:
+    return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
 
 
 def reference() -> str:

@@ -333,6 +333,13 @@ def test_what_comes_last_or_before_reports_only_is_why_a_program_failed(code: in
     assert _phrase(Evidence(exit_code=code, user_log=log.encode())) == "ReadOnlyFileSystem"
 
 
+def test_an_error_that_comes_again_is_not_one_that_a_program_has_lived_with() -> None:
+    full, steps = "No space left on device on volume a\n", "".join(f"saved part {n}\n" for n in range(30))
+    assert _phrase(Evidence(1, None, user_log=f"{full}{steps}".encode())) is None
+    again = f"{full}{steps}{full}{steps[:40]}"
+    assert _phrase(Evidence(1, None, user_log=again.encode())) == "NoSpaceLeft"
+
+
 @pytest.mark.parametrize(
     ("log", "phrase"),
     [

@@ -7,6 +7,7 @@ Every program puts its own words around CUDA's, or tells only the number: ``GPUa
 from typing import Any
 
 from pai_failure_analysis import regex
+from pai_failure_analysis.last_words import MOST_BYTES
 
 _BY_NUMBER = {
     2: b"out of memory",
@@ -57,12 +58,12 @@ _WORDS = (
     r"|a PTX JIT compilation failed"
     r"|PTX JIT compiler library not found"
 )
-"""How begins what CUDA says and others may say too."""
+"""The first words of CUDA's messages that other programs may print for other reasons, too."""
 
 _BEFORE_WORDS = (
     r"(?:(?:Runtime|Accelerator)Error: )?\b(?:CUDA|Cuda|cuda|GPU|Gpu)"
     r"(?:[ _-]?(?:[Rr]untime|[Dd]river|API|SAFE))*"
-    r"[ _-]?(?:[Ee]rror|ERROR|[Ff]ailure|[Ee]xception|CALL|assert)\b"
+    r"[ _-]?(?:(?:[Ee]rror|ERROR|[Ff]ailure|CALL|assert)\b|[Ee]xception ?[:(])"
     r"|\b(?:cuda|cutil|checkCuda)\w+\(\) (?:failed|Runtime)"
     r"|Gpu API call"
     r"|Cuda (?:Runtime|Driver)\b"
@@ -71,7 +72,7 @@ _BEFORE_WORDS = (
     r"|error == cudaSuccess"
     r"|CUDA [\w ]{0,24}failed with"
     r"|GpuBuffer::\w+ failed"
-    r"|\b(?:CUDA|cuda) (?:RT |[Dd]river |[Rr]untime )?(?:API )?call ['\"`][^\n]*failed with"
+    r"|\b(?:CUDA|cuda) (?:RT |[Dd]river |[Rr]untime )?(?:API )?call ['\"`]"
 )
 _BEFORE_NUMBER = (
     r"\b(?:CUDA|Cuda|cuda)(?: [Dd]river| [Rr]untime)?(?: API)? ?(?:[Ee]rror|[Ff]ailure)(?: code)?[ =:(#]{1,4}"
@@ -84,36 +85,45 @@ _BEFORE_NUMBER = (
 )
 """How programs say that CUDA failed."""
 
-_TOLD = (
+_SAID = (
     rf"((?:{_BEFORE_WORDS})[^\n]*?[ :(,!)\]'\"`]|\(error code )({_WORDS})"
-    rf"|((?:{_BEFORE_NUMBER})0*)(?:(\d{{2,3}})\b"
-    r"|(\d)(?:\)? ?[\],:;\n]| in | at | from | ['\"]| -|\)?\s*\z))"  # and not so many of something
-    rf"|((?:{_BEFORE_WORDS})[^\n]*\n(?:[^\n]*?[ :])?)({_WORDS})"
+    rf"|((?:{_BEFORE_WORDS})[^\n]*(?::|:\d+:?|line \d+)[ ]*\n(?:[^\n]*?[ :])?)({_WORDS})"
 )
-"""What a program says: CUDA's words in the same line, a number, or the words in the next line."""
+_NUMBERED = (
+    rf"((?:{_BEFORE_NUMBER})0*)(\d{{1,3}})"
+    r"(?:\)? ?[\],:;\n]|\. | (?:in|at|from|invalid) | ['\"]| -| \(|\)?\s*\z)"  # and not so many
+)
+"""What a program says: CUDA's words in the same line or, after a colon or a place in its source, in the next
+one; or a number. In one expression, they would take time in proportion to the square of the length of a line.
+"""
 
 _RAISED = b"RuntimeError: CUDA error: "
 _NOT_RAISED = (b" codes", b"Failed call to cuInit")
-"""How PyTorch raises an error, and what stands in a list of errors and in what TensorFlow lives with."""
+"""PyTorch's prefix for CUDA errors, and texts that show that a message is no failure: it is part of a list
+of error codes, or TensorFlow goes on after it."""
 
 
 def as_raised(log: bytes) -> bytes:
-    """Return a log with what PyTorch would raise put where a program says that CUDA failed, in that line."""
-    return regex.replaced(_TOLD, _with_raised, log)
+    """Return a log with PyTorch's message inserted in each line at its end that reports a CUDA error."""
+    begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    end = regex.replaced(_SAID, _with_words, log[begin:])
+    return log[:begin] + regex.replaced(_NUMBERED, _with_number, end)
 
 
-def _with_raised(found: Any) -> bytes:
-    """Return a match of `_TOLD` with what PyTorch would raise before CUDA's words, or after the number."""
-    whole: bytes = found[0]
-    before, words, numbered, long, short, above, below = found.groups()
-    if numbered:
-        at = len(numbered) + len(long or short)
-        said = _BY_NUMBER.get(int(whole[len(numbered) : at]))
-        return whole[:at] + b" " + _RAISED + said + whole[at:] if said else whole
-    before, words = before or above, words or below
+def _with_words(found: Any) -> bytes:
+    """Return a match of `_SAID` with what PyTorch would raise before CUDA's words."""
+    before, words = found[1] or found[3], found[2] or found[4]
     if before.endswith(b"Error: CUDA error: ") or any(map(before.__contains__, _NOT_RAISED)):
-        return whole
+        return bytes(found[0])
     # Of PyTorch, these words tell that CUDA could not be initialized; other programs say so at any time.
     is_unknown = words.startswith(b"unknown error")
     raised: bytes = before + (_RAISED.replace(b"error", b"driver error") if is_unknown else _RAISED) + words
     return raised
+
+
+def _with_number(found: Any) -> bytes:
+    """Return a match of `_NUMBERED` with what PyTorch would raise after the number."""
+    whole: bytes = found[0]
+    at = len(found[1]) + len(found[2])
+    said = _BY_NUMBER.get(int(found[2]))
+    return whole[:at] + b" " + _RAISED + said + whole[at:] if said else whole

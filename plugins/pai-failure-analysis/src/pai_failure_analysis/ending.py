@@ -145,13 +145,14 @@ _OF_PROBE = re.compile(
     re.MULTILINE,
 )
 _NO_COMPILER = re.compile(rb"compile a simple test program|compiler cannot (?:create|compile)")
-"""What configure, CMake and Meson name the programs by which they try what there is, what compilers say of
-one of them, and how it is told that the compiler itself does not work, which these lines then explain.
+"""The names that configure, CMake and Meson give to their test programs, the errors that compilers print
+for such a program, and the messages that the compiler itself does not work. With one of these messages, the
+errors in test programs are kept, because they say why.
 """
 
 
 def without_probes(log: bytes) -> bytes:
-    """Return a plain log with empty lines in the place of errors in programs that try what there is."""
+    """Return a plain log with the errors in test programs of build systems replaced by empty lines."""
     if not any(each in log for each in _PROBES) or _NO_COMPILER.search(log):
         return log
     return _OF_PROBE.sub(lambda found: b"\n" * found[0].count(b"\n"), log)

@@ -81,29 +81,34 @@ def last_words(log: bytes) -> int:
     return start
 
 
-def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) -> bool:
+def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None, *, went_on: bool) -> bool:
     """Return whether a program survived a message, so that it is not why it ended with this exit code.
 
     `first` is the index of the message in the log, `last` its index in the last words; None if it is not
-    there.
+    there. `went_on` is whether it is not in the lines of `since_it_went_on`, and there are some.
     """
     if exit_code == 1 and TRACEBACK in log:
         return False  # as by an exception that nobody caught
     if exit_code == 1 and not is_of_tool(log, first):
-        return last is None and _goes_on(log, first)
+        return last is None and went_on
     if last is None:
         return True
     has_own_code = exit_code is not None and _FIRST_OF_OTHERS <= exit_code < _FIRST_OF_SHELLS
     return has_own_code and is_of_tool(log, last)
 
 
-def _goes_on(log: bytes, index: int) -> bool:
-    """Return whether a program printed so much after an index that what is there did not end it."""
-    lines = log[max(index, len(log) - MOST_BYTES) :].split(b"\n")[1:]
-    said = [line for line in lines if line][-_MANY_LINES:]
-    return len(said) == _MANY_LINES and not any(
-        LINE_OF_ERROR.match(line) or _NOT_ITS_OWN.match(line) for line in said
-    )
+def since_it_went_on(log: bytes) -> bytes:
+    """Return the last lines of a log if they are so many that only a program that goes on prints them, and
+    none of them is about an error; empty otherwise.
+    """
+    said: list[bytes] = []
+    for line in filter(None, reversed(log[-MOST_BYTES:].split(b"\n"))):
+        if LINE_OF_ERROR.match(line) or _NOT_ITS_OWN.match(line):
+            return b""
+        said.append(line)
+        if len(said) == _MANY_LINES:
+            return b"\n".join(reversed(said))
+    return b""
 
 
 def is_of_tool(log: bytes, index: int) -> bool:

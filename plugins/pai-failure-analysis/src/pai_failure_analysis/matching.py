@@ -23,7 +23,7 @@ from pai_failure_analysis.ending import (
 )
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.inner_messages import MOST_SEARCHED, inner_messages
-from pai_failure_analysis.last_words import last_words, lived_with
+from pai_failure_analysis.last_words import last_words, lived_with, since_it_went_on
 from pai_failure_analysis.mentions import first_error
 from pai_failure_analysis.plain_lines import plain
 from pai_failure_analysis.rules import SHIPPED, Pattern, Rule
@@ -320,7 +320,9 @@ def _from(rule: Rule, pattern: Pattern, evidence: Evidence, logs: _Logs) -> int 
         at = logs.last_words
         in_last_words = look(pattern.user_log, user[at:])
         last = None if in_last_words is None else at + in_last_words
-        if lived_with(evidence.exit_code, user, first, last):
+        end = since_it_went_on(user)
+        went_on = end != b"" and look(pattern.user_log, end) is None
+        if lived_with(evidence.exit_code, user, first, last, went_on=went_on):
             return None
         first = first if last is None else last
     return None if first is None else user.rfind(b"\n", 0, first) + 1
