@@ -2,14 +2,13 @@
 
 import json
 import math
-from importlib.resources import files
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_failure_analysis.evidence import Evidence
-from pai_failure_analysis.likeness import LEARNED, Words, as_json, learned, likely_rule
+from pai_failure_analysis.likeness import Words, as_json, learned, likely_rule, shipped_words
 from pai_failure_analysis.matching import GENERIC, Matcher
 from pai_failure_analysis.rules import shipped_rules
 
@@ -63,7 +62,7 @@ def test_what_is_learned_are_the_words_by_which_failures_differ() -> None:
 
 
 def test_what_is_only_a_kind_of_failure_is_no_guess() -> None:
-    words = Words(**json.loads(files("pai_failure_analysis").joinpath(LEARNED).read_bytes()))
+    words = shipped_words()
     heaviest = sorted(words.own["CoreDumped"], key=words.own["CoreDumped"].__getitem__)[-12:]
     log = " ".join(["error:", *heaviest])
     assert words.most_like(log.encode())[0] == "CoreDumped"

@@ -7,7 +7,7 @@ Every program puts its own words around CUDA's, or tells only the number: ``GPUa
 from typing import Any
 
 from pai_failure_analysis import regex
-from pai_failure_analysis.last_words import MOST_BYTES
+from pai_failure_analysis.last_words import MOST_BYTES, begin_of_end
 
 _BY_NUMBER = {
     2: b"out of memory",
@@ -105,7 +105,7 @@ of error codes, or TensorFlow goes on after it."""
 
 def as_raised(log: bytes) -> bytes:
     """Return a log with PyTorch's message inserted in each line at its end that reports a CUDA error."""
-    begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    begin = begin_of_end(log)
     if len(log) - begin > 2 * MOST_BYTES:
         return log  # a line as long as this is no message, and would grow sevenfold
     end = regex.replaced(_SAID, _with_words, log[begin:])

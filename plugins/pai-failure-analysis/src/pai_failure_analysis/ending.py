@@ -11,7 +11,7 @@ limit of recursion has.
 import re
 
 from pai_failure_analysis.inner_messages import written_out
-from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK, last_words
+from pai_failure_analysis.last_words import LINE_OF_ERROR, MOST_BYTES, TRACEBACK, begin_of_end, last_words
 
 KILLED = (137, 143)
 """Exit codes of programs that were ended from outside, whatever they had survived before."""
@@ -198,7 +198,7 @@ _UNFINISHED = re.compile(
 
 def flush(log: bytes) -> bytes:
     """Return a log whose exceptions begin a line and end it, although somebody joined, indented or cut it."""
-    begin = log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+    begin = begin_of_end(log)
     chained = max(log.rfind(_CAUSED, begin), log.rfind(_DURING, begin))
     if chained >= 0 and (cut := _UNFINISHED.match(log, chained)):
         log = log[:chained] + b"\n" * cut[0].count(b"\n")

@@ -68,6 +68,11 @@ _TOOL = re.compile(
 TRACEBACK = b"Traceback (most recent call last):"
 
 
+def begin_of_end(log: bytes) -> int:
+    """Return the index of the line in which the last `MOST_BYTES` of a log begin."""
+    return log.rfind(b"\n", 0, max(0, len(log) - MOST_BYTES)) + 1
+
+
 def last_words(log: bytes) -> int:
     """Return the index after which a program printed only reports, errors and the like."""
     start = max(0, len(log) - MOST_BYTES)

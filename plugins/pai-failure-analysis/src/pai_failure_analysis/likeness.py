@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from math import exp, hypot, log
 from pathlib import Path
 from typing import NamedTuple
@@ -59,7 +60,7 @@ class Words(NamedTuple):
 
     def most_like(self, said: bytes) -> tuple[str, float]:
         """Return the name of the failure that lines are most like, and its probability."""
-        words = _weighed(Counter(_words(said)), self.weights)
+        words = _weighed(Counter(_words(said)), self.weights, max(self.weights.values(), default=0))
         if len(words) < _FEWEST_WORDS:
             return "", 0.0
         total = sum(words.values())
@@ -71,11 +72,16 @@ class Words(NamedTuple):
         return best, 1 / sum(exp(each - likely[best]) for each in likely.values())
 
 
+@cache
+def shipped_words() -> Words:
+    """Return what was learned when `LEARNED` was written, cached for the tasks of a run."""
+    return Words(**json.loads(Path(__file__).with_name(LEARNED).read_bytes()))
+
+
 def likely_rule(text: bytes, rules: Iterable[Rule]) -> Rule | None:
     """Return the rule for the failure that the end of a log is like; None if it is like none."""
-    words = Words(**json.loads(Path(__file__).with_name(LEARNED).read_bytes()))
     said, is_about_errors = _last_lines(text)
-    name, probability = words.most_like(said)
+    name, probability = shipped_words().most_like(said)
     if name in GENERIC or probability < (LEAST if is_about_errors else LEAST_OTHERWISE):
         return None
     return next((rule for rule in rules if rule.phrase == name), None)
@@ -89,7 +95,7 @@ def learned(texts: Iterable[tuple[str, bytes]]) -> Words:
     weights = {word: round(log((1 + len(documents)) / (1 + count)) + 1, 2) for word, count in having.items()}
     sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for name, words in documents:
-        for word, weight in _weighed(words, weights).items():
+        for word, weight in _weighed(words, weights, 0).items():  # all are known
             sums[name][word] += weight
     names, known = sorted(sums), len(weights)
     others = {name: log(_SMOOTHING / (sum(sums[name].values()) + _SMOOTHING * known)) for name in names}
@@ -127,13 +133,12 @@ def _words(said: bytes) -> list[str]:
     return _WORD.findall(_NUMBER.sub("0", text).lower())
 
 
-def _weighed(words: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:
+def _weighed(words: Mapping[str, int], weights: Mapping[str, float], unknown: float) -> dict[str, float]:
     """Return the weights of known words, by how often each is there: a part of a vector of length 1.
 
-    The others are taken to be rare: the more of them, the less a text says.
+    The others have the weight `unknown`: the more of them, the less a text says.
     """
-    rarest = max(weights.values(), default=0)
-    own = {word: (1 + log(count)) * weights.get(word, rarest) for word, count in words.items()}
+    own = {word: (1 + log(count)) * weights.get(word, unknown) for word, count in words.items()}
     length = hypot(*own.values()) or 1
     return {word: weight / length for word, weight in own.items() if word in weights}
 

@@ -171,6 +171,11 @@ class _Logs:
         """The index of the program's last words in the searched lines."""
         return last_words(self.searched)
 
+    @cached_property
+    def since_it_went_on(self) -> bytes:
+        """The last of the searched lines, if they show that the program went on."""
+        return since_it_went_on(self.searched)
+
 
 class _Try(NamedTuple):
     """A pattern of a rule, with its number in the order of all patterns."""
@@ -320,7 +325,7 @@ def _from(rule: Rule, pattern: Pattern, evidence: Evidence, logs: _Logs) -> int 
         at = logs.last_words
         in_last_words = look(pattern.user_log, user[at:])
         last = None if in_last_words is None else at + in_last_words
-        end = since_it_went_on(user)
+        end = logs.since_it_went_on
         went_on = end != b"" and look(pattern.user_log, end) is None
         if lived_with(evidence.exit_code, user, first, last, went_on=went_on):
             return None
